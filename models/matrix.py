@@ -1,7 +1,7 @@
 """Records as one float matrix: what the encoder, the ensembles and the search all pass around.
 
-A record matrix has one column a feature, in the order of the schema. A numeric or integer feature holds its raw value, a
-categorical one the index of its category; a missing value is NaN, whatever the kind.
+A record matrix has one column a feature, in the order of the schema. A numeric or integer feature holds its raw value,
+a categorical one the index of its category; a missing value is NaN, whatever the kind.
 """
 
 from typing import TypeAlias

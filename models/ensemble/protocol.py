@@ -2,9 +2,10 @@
 
 from typing import Protocol
 
-from models.matrix import Records
-from numpy.typing import NDArray
 import numpy as np
+from numpy.typing import NDArray
+
+from models.matrix import Records
 
 
 class Ensemble(Protocol):

@@ -1,0 +1,31 @@
+# Every target makes its own environment: `make test` is enough on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
+
+# One thread a process: the tests already run two processes.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup lint test bench
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2
+
+bench: setup
+	$(BIN)/python -m benchmarks.quality
+	$(BIN)/python -m benchmarks.speed

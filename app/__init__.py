@@ -1,0 +1,1 @@
+"""The HTTP service: routers, services, database, ledger and dashboard."""

@@ -1,0 +1,1 @@
+"""The method: schema, encoding, networks, training, search and ensembles."""

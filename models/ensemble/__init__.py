@@ -1,0 +1,1 @@
+"""The black boxes: the seven local models and the protocol that they share."""
