@@ -1,0 +1,83 @@
+"""Frames to records and back."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from models.errors import RecordError
+from models.grid import snap
+from models.matrix import Records
+from models.records import Fault, category_text, check_names, from_records, parse_value
+from models.schema import Feature, Kind, Schema
+
+
+def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
+    """frame with one column a feature (in any order, the label may be there) -> records (n, F)"""
+    if repeated := frame.columns[frame.columns.duplicated()].tolist():
+        raise RecordError(f"The frame has the column '{repeated[0]}' twice; leave one of them out.")
+    check_names(schema, [str(name) for name in frame.columns], "frame")
+    records = np.empty((len(frame), len(schema.features)))
+    for position, feature in enumerate(schema.features):
+        records[:, position] = _parse_column(feature, frame[feature.name])
+    return records
+
+
+def to_frame(schema: Schema, records: Records) -> pd.DataFrame:
+    """records (n, F) -> frame; integers are nullable integers, so that a missing value does not turn them to floats"""
+    frame = pd.DataFrame(from_records(schema, records), columns=list(schema.names), dtype=object)
+    types = {Kind.NUMERIC: "float64", Kind.INTEGER: "Int64", Kind.CATEGORICAL: "str"}
+    return frame.astype({feature.name: types[feature.kind] for feature in schema.features})
+
+
+def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:
+    """labels (n,) of any dtype -> the index of each one's class (n,)"""
+    code_of = {name: code for code, name in enumerate(schema.classes)}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for row, value in enumerate(plain_values(labels)):
+        code = code_of.get(category_text(value))
+        if value is None or code is None:
+            known, found = ", ".join(schema.classes), "missing" if value is None else repr(value)
+            raise RecordError(f"Row {row + 1}, label '{schema.label}' is {found}; the classes are {known}.")
+        codes[row] = code
+    return codes
+
+
+def plain_values(series: pd.Series) -> list[object]:
+    """series (n,) -> n Python values; None where pandas sees a missing one"""
+    return series.astype(object).where(series.notna(), None).tolist()
+
+
+def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
+    """series (n,) -> column (n,) of the record matrix"""
+    if not feature.is_categorical and _holds_numbers(series):
+        return _parse_numbers(feature, series.to_numpy(dtype=np.float64, na_value=np.nan))
+    column = np.empty(len(series))
+    for row, value in enumerate(plain_values(series)):
+        parsed = parse_value(feature, value)
+        if isinstance(parsed, Fault):
+            raise _record_error(feature, parsed, row)
+        column[row] = parsed
+    return column
+
+
+def _holds_numbers(series: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+
+
+def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`parse_value` for a whole column (n,): the fast path checks it at once, the slow one words the first fault."""
+    finite = np.isfinite(values)
+    snapped = snap(np.where(finite, values, np.nan), feature.step)
+    wrong = ~finite & ~np.isnan(values) | (snapped < feature.lower) | (snapped > feature.upper)
+    if feature.kind is Kind.INTEGER:
+        wrong |= finite & (values != np.rint(values))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        result = parse_value(feature, float(values[row]))
+        assert isinstance(result, Fault)
+        raise _record_error(feature, result, row)
+    return snapped
+
+
+def _record_error(feature: Feature, fault: Fault, row: int) -> RecordError:
+    return RecordError(f"Row {row + 1}, column '{feature.name}' {fault.reason}.")

@@ -1,0 +1,48 @@
+"""The grid of a numeric feature: the multiples of its step.
+
+A step such as 0.01 has a whole inverse. The grid is then k / 100 and not k * 0.01, because the quotient is the float
+that the text "0.07" reads as, and the product often is not. So a value written with two decimals is on the grid, bit by
+bit.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MOST_STEPS = 2.0**46
+"""A value may lie this many steps from zero: the bits that are left absorb the rounding of scaling and unscaling."""
+
+_TOLERANCE = 1e-9
+
+
+def snap(values: ArrayLike, step: ArrayLike) -> NDArray[np.float64]:
+    """The nearest grid values.   values (...), NaN stays; step broadcasts to it; returns the broadcast shape"""
+    values, step = np.asarray(values, dtype=np.float64), np.asarray(step, dtype=np.float64)
+    inverse = np.rint(1.0 / step)
+    decimal = np.abs(inverse * step - 1.0) < _TOLERANCE
+    unit, per_unit = np.where(decimal, 1.0, step), np.where(decimal, inverse, 1.0)
+    snapped: NDArray[np.float64] = np.rint(values * per_unit / unit) * unit / per_unit + 0.0
+    return snapped
+
+
+def snap_value(value: float, step: float) -> float:
+    """`snap` for one finite number, the same bits without the price of an array."""
+    inverse = round(1.0 / step)
+    if abs(inverse * step - 1.0) < _TOLERANCE:
+        return round(value * inverse) / inverse
+    return round(value / step) * step
+
+
+def plain(value: float) -> str:
+    """A number as a person writes it: no exponent and no ".0" for a whole one."""
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def snap_up(value: float, step: float) -> float:
+    """The least grid value that is not below `value`."""
+    snapped = snap_value(value, step)
+    return snapped if snapped >= value - _TOLERANCE * step else snap_value(snapped + step, step)
+
+
+def snap_down(value: float, step: float) -> float:
+    """The greatest grid value that is not above `value`."""
+    return -snap_up(-value, step) + 0.0

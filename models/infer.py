@@ -1,0 +1,160 @@
+"""A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from models.errors import DataError, SchemaError
+from models.frames import plain_values
+from models.grid import MOST_STEPS, snap, snap_value
+from models.records import FLAGS, NUMBERS, category_text
+from models.schema import Feature, Kind, Schema, override_table
+
+MOST_CATEGORIES = 200
+LEAST_CLASS_ROWS = 5
+MOST_DECIMALS = 6
+
+
+def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None) -> Schema:
+    """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
+    _check_shape(frame, label)
+    table = override_table(overrides or {})
+    names = [str(name) for name in frame.columns if name != label]
+    if unknown := sorted(set(table) - set(names)):
+        known = ", ".join(names)
+        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
+    features = tuple(_infer_feature(name, frame[name], table.get(name, {}).get("kind")) for name in names)
+    inferred = Schema(features, label, infer_classes(frame[label], label))
+    rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
+    return inferred.with_overrides({"features": rest})
+
+
+def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
+    """The classes of the label column (n,), sorted naturally."""
+    missing = labels.isna().to_numpy()
+    if missing.any():
+        first, count = int(np.argmax(missing)) + 1, int(missing.sum())
+        raise DataError(f"Label '{label}' is missing in {count} rows, the first of them row {first}; drop those rows.")
+    counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
+    if len(counts) < 2:
+        raise DataError(f"Label '{label}' has only one class, '{counts.index[0]}'; two or more are needed.")
+    if counts.min() < LEAST_CLASS_ROWS:
+        fact = f"has {int(counts.min())} of the {LEAST_CLASS_ROWS} rows that a class needs"
+        raise DataError(f"Class '{counts.idxmin()}' of label '{label}' {fact}; add rows or merge it with another.")
+    return sort_naturally(counts.index.tolist())
+
+
+def sort_naturally(texts: list[str]) -> tuple[str, ...]:
+    """By number if all of them are numbers, else by letter."""
+    try:
+        numbers = {text: float(text) for text in texts}
+    except ValueError:
+        return tuple(sorted(texts))
+    if not all(math.isfinite(number) for number in numbers.values()):
+        return tuple(sorted(texts))
+    return tuple(sorted(texts, key=lambda text: (numbers[text], text)))
+
+
+def _check_shape(frame: pd.DataFrame, label: str) -> None:
+    if frame.empty:
+        raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
+    if odd := [name for name in frame.columns if not isinstance(name, str)]:
+        raise DataError(f"The column name {odd[0]!r} is not text; name every column.")
+    if repeated := frame.columns[frame.columns.duplicated()].tolist():
+        raise DataError(f"The frame has the column '{repeated[0]}' twice; rename or drop one of them.")
+    if label not in frame.columns:
+        raise DataError(f"There is no label column '{label}'; the columns are {', '.join(frame.columns)}.")
+    if len(frame.columns) < 2:
+        raise DataError(f"The frame has no column besides the label '{label}'; add the features.")
+
+
+def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
+    _check_column(name, series)
+    if kind is not None and kind not in list(Kind):
+        raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(Kind)}.")
+    numeric = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+    if kind == Kind.CATEGORICAL or (kind is None and not numeric):
+        return _infer_categorical(name, series)
+    numbers = _numbers(name, series)
+    whole = bool((numbers == np.rint(numbers)).all())
+    if kind == Kind.INTEGER and not whole:
+        broken = numbers[numbers != np.rint(numbers)][0]
+        raise SchemaError(f"Feature '{name}' cannot be an integer, because it holds {broken}.")
+    inferred = Kind.INTEGER if whole and kind != Kind.NUMERIC else Kind.NUMERIC
+    return _infer_numeric(name, numbers, inferred, nullable=bool(series.isna().any()))
+
+
+def _check_column(name: str, series: pd.Series) -> None:
+    """Nothing that neither a number nor a category can stand for."""
+    present = series.dropna()
+    if present.empty:
+        raise DataError(f"Column '{name}' holds no value at all; drop it.")
+    if not pd.api.types.is_numeric_dtype(series.dtype):
+        _check_objects(name, present)
+    if present.nunique() < 2:
+        hint = "drop it" if len(present) == len(series) else "drop it, or name the missing values too"
+        raise DataError(f"Column '{name}' holds one value only, '{present.iloc[0]}'; {hint}.")
+
+
+def _check_objects(name: str, present: pd.Series) -> None:
+    content = pd.api.types.infer_dtype(present)
+    if content in {"date", "datetime", "datetime64", "period"}:
+        raise DataError(f"Column '{name}' holds dates; replace it by a number, such as months ago, or drop it.")
+    if content in {"timedelta", "timedelta64"}:
+        raise DataError(f"Column '{name}' holds time spans; replace it by a number, such as days, or drop it.")
+    for value in plain_values(present):
+        if not isinstance(value, (str, *FLAGS, *NUMBERS)):
+            raise DataError(f"Column '{name}' holds {value!r}, neither a number nor text; convert or drop it.")
+
+
+def _infer_categorical(name: str, series: pd.Series) -> Feature:
+    distinct = {category_text(value) for value in plain_values(series.dropna())}
+    count = len(distinct)
+    if count > MOST_CATEGORIES or count == len(series) > LEAST_CLASS_ROWS:
+        raise DataError(
+            f"Column '{name}' has {count} categories in {len(series)} rows, more than {MOST_CATEGORIES} "
+            "or one a row; drop it if it names the rows, else merge its categories."
+        )
+    categories, ordered = sort_naturally(list(distinct)), False
+    if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
+        listed = [category_text(value) for value in series.cat.categories]
+        categories, ordered = tuple(text for text in listed if text in distinct), True
+    return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+
+
+def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
+    """series (n,) -> its values that are there (at most n,), all finite"""
+    try:
+        numbers = pd.to_numeric(series.dropna()).to_numpy(dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise SchemaError(f"Feature '{name}' cannot be a number, because it holds text: {error}.") from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argmax(np.isinf(pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)))) + 1
+        raise DataError(f"Column '{name}' holds an infinite number in row {row}; replace it or leave it empty.")
+    return numbers
+
+
+def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable: bool) -> Feature:
+    step = 1.0 if kind is Kind.INTEGER else infer_step(numbers)
+    lower, upper = snap_value(float(numbers.min()), step), snap_value(float(numbers.max()), step)
+    largest = max(abs(lower), abs(upper))
+    if largest > MOST_STEPS * step:
+        raise DataError(f"Column '{name}' reaches {largest:.3g}, too large for its step {step:g}; rescale or drop it.")
+    if lower >= upper:
+        spread = f"{np.ptp(numbers):.3g} around {numbers[0]}"
+        raise DataError(f"Column '{name}' varies only by {spread}; subtract that number or drop the column.")
+    return Feature(name, kind, lower, upper, step, nullable=nullable)
+
+
+def infer_step(numbers: NDArray[np.float64]) -> float:
+    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their spread."""
+    largest, spread = float(np.abs(numbers).max()), float(numbers.std())
+    for decimals in range(MOST_DECIMALS + 1):
+        step = 10.0**-decimals
+        if largest <= MOST_STEPS * step and np.array_equal(snap(numbers, step), numbers):
+            return step
+    finest = math.ceil(math.log10(largest / MOST_STEPS))
+    return float(10.0 ** max(math.floor(math.log10(spread)) - 6, finest))
