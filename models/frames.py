@@ -66,11 +66,11 @@ def _holds_numbers(series: pd.Series) -> bool:
 
 def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """`parse_value` for a whole column (n,): the fast path checks it at once, the slow one words the first fault."""
-    finite = np.isfinite(values)
-    snapped = snap(np.where(finite, values, np.nan), feature.step)
-    wrong = ~finite & ~np.isnan(values) | (snapped < feature.lower) | (snapped > feature.upper)
+    near = np.clip(values, feature.lower - feature.step, feature.upper + feature.step)
+    snapped = snap(near, feature.step)
+    wrong = (snapped < feature.lower) | (snapped > feature.upper)
     if feature.kind is Kind.INTEGER:
-        wrong |= finite & (values != np.rint(values))
+        wrong |= ~np.isnan(values) & (values != np.rint(values))
     if wrong.any():
         row = int(np.argmax(wrong))
         result = parse_value(feature, float(values[row]))

@@ -16,6 +16,8 @@ from models.schema import Feature, Kind, Schema, override_table
 MOST_CATEGORIES = 200
 LEAST_CLASS_ROWS = 5
 MOST_DECIMALS = 6
+LARGEST_NUMBER = 1e100
+"""The square of a number must be finite, because its standard deviation is."""
 
 
 def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None) -> Schema:
@@ -127,17 +129,22 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> its values that are there (at most n,), all finite"""
-    try:
-        numbers = pd.to_numeric(series.dropna()).to_numpy(dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise SchemaError(f"Feature '{name}' cannot be a number, because it holds text: {error}.") from error
+    for value in [] if pd.api.types.is_numeric_dtype(series.dtype) else plain_values(series.dropna()):
+        if not isinstance(value, NUMBERS) or isinstance(value, FLAGS):
+            raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert the column first.")
+    column = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = column[~np.isnan(column)]
     if not np.isfinite(numbers).all():
-        row = int(np.argmax(np.isinf(pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)))) + 1
+        row = int(np.argmax(np.isinf(column))) + 1
         raise DataError(f"Column '{name}' holds an infinite number in row {row}; replace it or leave it empty.")
+    if np.abs(numbers).max() > LARGEST_NUMBER:
+        raise DataError(f"Column '{name}' reaches {np.abs(numbers).max():.3g}, beyond {LARGEST_NUMBER:g}; rescale it.")
     return numbers
 
 
 def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable: bool) -> Feature:
+    if np.ptp(numbers) < 1 / LARGEST_NUMBER:
+        raise DataError(f"Column '{name}' varies only by {np.ptp(numbers):.3g}; rescale or drop it.")
     step = 1.0 if kind is Kind.INTEGER else infer_step(numbers)
     lower, upper = snap_value(float(numbers.min()), step), snap_value(float(numbers.max()), step)
     largest = max(abs(lower), abs(upper))

@@ -73,7 +73,9 @@ def _parse_number(feature: Feature, value: object) -> float | Fault:
         return Fault(f"holds the infinite number {number}; send a finite one, or nothing if it is missing")
     if feature.kind is Kind.INTEGER and not number.is_integer():
         return Fault(f"holds {plain(number)}, which is not a whole number")
-    snapped = snap_value(number, feature.step)
+    # Far outside of the bounds there is no grid, so a number is brought near them first.
+    near = min(max(number, feature.lower - feature.step), feature.upper + feature.step)
+    snapped = snap_value(near, feature.step)
     if not feature.lower <= snapped <= feature.upper:
         bounds = f"{plain(feature.lower)} to {plain(feature.upper)}"
         return Fault(f"holds {plain(number)}, outside its bounds {bounds}; widen them in the schema if it is right")
