@@ -1,0 +1,1 @@
+"""The commands of `recourse`, one file each; app/cli.py mounts them."""

@@ -1,0 +1,106 @@
+"""Queries on the ledger's entries: append and read; there is nothing else to do with them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    RowMapping,
+    func,
+    insert,
+    literal,
+    select,
+)
+
+from app.db.tables import Account, EnsembleRow, Entry, Kind
+from app.db.types import BIG_ID, AnyRow
+
+ZERO: ColumnElement[int] = literal(0, BIG_ID)
+
+
+def entry_from(
+    source: FromClause,
+    kind: Kind,
+    account_id: ColumnElement[int],
+    reservation_id: BindParameter[UUID],
+    tenant_id: BindParameter[int],
+    at: BindParameter[datetime],
+    reserved: ColumnElement[int] = ZERO,
+    dispatched: ColumnElement[int] = ZERO,
+    used: ColumnElement[int] = ZERO,
+) -> Insert:
+    """The INSERT of an entry for the row of `source`."""
+    values: dict[str, ColumnElement[Any]] = {
+        "tenant_id": tenant_id,
+        "account_id": account_id,
+        "reservation_id": reservation_id,
+        "kind": literal(kind.value),
+        "at": at,
+        "query_limit": ZERO,
+        "reserved": reserved,
+        "dispatched": dispatched,
+        "used": used,
+    }
+    return insert(Entry).from_select(list(values), select(*values.values()).select_from(source))
+
+
+def append_limit(
+    connection: Connection, tenant_id: int, account_id: int, kind: Kind, query_limit: int, at: datetime
+) -> None:
+    """Record by how much an account's limit changed."""
+    connection.execute(
+        insert(Entry).values(
+            tenant_id=tenant_id,
+            account_id=account_id,
+            kind=kind.value,
+            at=at,
+            query_limit=query_limit,
+            reserved=0,
+            dispatched=0,
+            used=0,
+        )
+    )
+
+
+def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
+    """account -> (account_id, query_limit, reserved, dispatched, used), each summed over its entries."""
+    statement = select(
+        Entry.account_id,
+        func.sum(Entry.query_limit).label("query_limit"),
+        func.sum(Entry.reserved).label("reserved"),
+        func.sum(Entry.dispatched).label("dispatched"),
+        func.sum(Entry.used).label("used"),
+    ).group_by(Entry.account_id)
+    return {row.account_id: row for row in connection.execute(statement)}
+
+
+def page(
+    connection: Connection, tenant_id: int, ensemble_id: int, after: int = 0, limit: int | None = None
+) -> Iterator[RowMapping]:
+    """The tenant's entries for one ensemble, oldest first, with the names that a reader needs."""
+    statement = (
+        select(
+            Entry.id,
+            Entry.at,
+            EnsembleRow.name.label("ensemble"),
+            Account.period_key.label("period"),
+            Entry.kind,
+            Entry.reservation_id.label("reservation"),
+            Entry.query_limit,
+            Entry.reserved,
+            Entry.dispatched,
+            Entry.used,
+        )
+        .join(Account, Account.id == Entry.account_id)
+        .join(EnsembleRow, EnsembleRow.id == Account.ensemble_id)
+        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id, Entry.id > after)
+        .order_by(Entry.id)
+        .limit(limit)
+    )
+    yield from connection.execution_options(yield_per=1000).execute(statement).mappings()

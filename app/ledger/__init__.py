@@ -1,0 +1,1 @@
+"""The ledger: never one query too many."""

@@ -1,0 +1,236 @@
+"""Reserve, dispatch, settle, expire: the only code that moves a budget's counters.
+
+The invariant, always and after any crash: calls seen by the black box <= dispatched <= used + reserved <= limit.
+
+Lowering a limit: from that moment nothing new is reserved until used + reserved fits under the new limit again;
+reservations that were granted before keep all of their units, and what is used stays used. Clocks decide only when a
+period turns and when a lease is overdue; no clock, however wrong, lets a query pass that the counters do not allow.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeAlias, TypeVar
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from app.db import accounts, budgets, reservations
+from app.db.engine import Database
+from app.db.tables import Period, State
+from app.db.types import AnyRow
+from app.errors import ReservationError, UnknownBudgetError
+from app.ledger.patience import with_patience
+from app.ledger.periods import period_end, period_key, period_keys
+from app.ledger.results import Balance, Reservation, Settlement
+from models.errors import ConfigError, QueryLimitError
+
+Clock: TypeAlias = Callable[[], datetime]
+T = TypeVar("T")
+
+EXPIRE_BATCH = 500
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The budgets of all tenants, over one database.
+
+    lease: how long a reservation lives without a dispatch or a renewal before anyone may expire it.
+    patience: how long a lost database is waited for before `LedgerUnavailableError`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utc_now,
+        lease: timedelta = timedelta(minutes=15),
+        patience: timedelta = timedelta(seconds=5),
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._lease = lease
+        self._patience = patience
+
+    def set_limit(self, tenant_id: int, ensemble_id: int, limit: int, period: Period = Period.NONE) -> Balance:
+        """Make or change a budget; see the rule for lowered limits above."""
+        if limit < 0:
+            raise ConfigError(f"a limit of {limit} queries makes no sense: use 0 or more")
+        now = self._clock()
+        key = period_key(period, now)
+
+        def change(connection: Connection) -> Balance:
+            budgets.put(connection, tenant_id, ensemble_id, period, limit, now)
+            accounts.open_account(connection, tenant_id, ensemble_id, period, key, limit, now)
+            accounts.change_limits(connection, tenant_id, ensemble_id, period, key, limit, now)
+            return _balance(connection, tenant_id, ensemble_id, now)
+
+        return self._write(change)
+
+    def balance(self, tenant_id: int, ensemble_id: int) -> Balance:
+        """The budget as it stands in the present period."""
+        return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
+
+    def reserve(self, tenant_id: int, ensemble_id: int, amount: int) -> Reservation:
+        """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none."""
+        if amount < 1:
+            raise ConfigError(f"a reservation of {amount} queries makes no sense: reserve 1 or more")
+        reservation = Reservation(uuid4(), tenant_id, fence=1, amount=amount)
+        if self._hold(reservation, ensemble_id):
+            return reservation
+        # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
+        self._write(lambda connection: _open_period(connection, tenant_id, ensemble_id, self._clock()))
+        self.expire()
+        if self._hold(reservation, ensemble_id):
+            return reservation
+        balance = self.balance(tenant_id, ensemble_id)
+        raise QueryLimitError(
+            f"{amount} queries were asked for, but {balance.remaining} of {balance.limit} remain "
+            f"({balance.used} used, {balance.reserved} reserved): ask for fewer or raise the limit"
+        )
+
+    def dispatch(self, reservation: Reservation, count: int) -> None:
+        """Charge `count` queries, before they are made; an error means that none of them may be made.
+
+        If the database breaks off in the middle, the charge may be there although this raises, or twice although it
+        does not: an unknown outcome is always counted as dispatched.
+        """
+        if count < 1:
+            raise ConfigError(f"{count} queries cannot be dispatched: dispatch 1 or more")
+
+        def charge(connection: Connection) -> bool:
+            now = self._clock()
+            owner = (reservation.tenant_id, reservation.id, reservation.fence)
+            return reservations.dispatch(connection, *owner, count, now, now + self._lease)
+
+        if not self._step(charge):
+            raise self._refusal(reservation, count)
+
+    def settle(self, reservation: Reservation) -> Settlement:
+        """Close the reservation: what was dispatched is used, the rest is released. A second call changes nothing."""
+
+        def close(connection: Connection) -> AnyRow | None:
+            return reservations.settle(
+                connection, reservation.tenant_id, reservation.id, reservation.fence, self._clock()
+            )
+
+        closed = self._step(close)
+        if closed is not None:
+            return _settlement(reservation.id, State.SETTLED, closed)
+        row = self._find(reservation)
+        if row is None or row.state == State.OPEN:
+            raise self._refusal(reservation, 0)
+        return _settlement(reservation.id, State(row.state), row)
+
+    def expire(self) -> list[Settlement]:
+        """Close every overdue reservation of every tenant, charging what was dispatched."""
+        settlements = []
+        now = self._clock()
+        for tenant_id, reservation_id in self._read(lambda c: reservations.overdue(c, now, EXPIRE_BATCH)):
+            closed = self._step(
+                partial(reservations.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now)
+            )
+            if closed is not None:
+                settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
+        return settlements
+
+    def renew(self, reservation: Reservation) -> None:
+        """Move the lease on, for an owner that is busy without asking anything."""
+        now = self._clock()
+        owner = (reservation.tenant_id, reservation.id, reservation.fence)
+        if not self._write(lambda connection: reservations.renew(connection, *owner, now, now + self._lease)):
+            raise self._refusal(reservation, 0)
+
+    def take_over(self, tenant_id: int, reservation_id: UUID) -> Reservation:
+        """Become the owner of a crashed process's reservation; from now on the old owner can dispatch nothing."""
+        expires_at = self._clock() + self._lease
+        taken = self._write(lambda c: reservations.change_owner(c, tenant_id, reservation_id, expires_at))
+        if taken is None:
+            raise ReservationError(
+                f"reservation {reservation_id} is not open, so it cannot be taken over: make a new one"
+            )
+        return Reservation(reservation_id, tenant_id, taken.fence, taken.amount)
+
+    def _hold(self, reservation: Reservation, ensemble_id: int) -> bool:
+        def hold(connection: Connection) -> bool:
+            now = self._clock()
+            keys = period_keys(now)
+            owner = (reservation.tenant_id, ensemble_id, reservation.id)
+            return reservations.hold(connection, *owner, reservation.amount, keys, now, now + self._lease)
+
+        try:
+            return self._step(hold)
+        except IntegrityError:
+            # The first try was committed, although its answer was lost with the connection.
+            if self._find(reservation) is None:
+                raise
+            return True
+
+    def _find(self, reservation: Reservation) -> AnyRow | None:
+        return self._read(lambda connection: reservations.find(connection, reservation.tenant_id, reservation.id))
+
+    def _refusal(self, reservation: Reservation, count: int) -> Exception:
+        """Why the guard did not find its row."""
+        row = self._find(reservation)
+        name = f"reservation {reservation.id}"
+        if row is None:
+            return ReservationError(f"{name} does not exist for tenant {reservation.tenant_id}: make a new one")
+        if row.state != State.OPEN:
+            return ReservationError(f"{name} is {row.state} since {row.closed_at.isoformat()}: make a new one")
+        if row.fence != reservation.fence:
+            return ReservationError(f"{name} was taken over (fence {row.fence}, ours is {reservation.fence}): stop")
+        if row.dispatched + count > row.amount:
+            left = row.amount - row.dispatched
+            return QueryLimitError(f"{count} queries were asked for, but {left} of {row.amount} reserved remain: stop")
+        return ReservationError(f"{name} is overdue since {row.expires_at.isoformat()}: make a new one")
+
+    def _step(self, action: Callable[[Connection], T]) -> T:
+        def run() -> T:
+            with self._database.stepping() as connection:
+                return action(connection)
+
+        return with_patience(run, self._patience)
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        def run() -> T:
+            with self._database.writing() as connection:
+                return action(connection)
+
+        return with_patience(run, self._patience)
+
+    def _read(self, action: Callable[[Connection], T]) -> T:
+        def run() -> T:
+            with self._database.reading() as connection:
+                return action(connection)
+
+        return with_patience(run, self._patience)
+
+
+def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
+    budget = budgets.find(connection, tenant_id, ensemble_id)
+    if budget is None:
+        raise _no_budget(tenant_id, ensemble_id)
+    period = Period(budget.period)
+    key = period_key(period, now)
+    account = accounts.find(connection, tenant_id, ensemble_id, key)
+    used, reserved = (account.used, account.reserved) if account is not None else (0, 0)
+    return Balance(period, key, period_end(period, now), budget.query_limit, used, reserved)
+
+
+def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> None:
+    budget = budgets.lock(connection, tenant_id, ensemble_id)
+    if budget is None:
+        raise _no_budget(tenant_id, ensemble_id)
+    key = period_key(Period(budget.period), now)
+    accounts.open_account(connection, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
+
+
+def _settlement(reservation_id: UUID, state: State, row: AnyRow) -> Settlement:
+    return Settlement(reservation_id, state, charged=row.dispatched, released=row.amount - row.dispatched)
+
+
+def _no_budget(tenant_id: int, ensemble_id: int) -> UnknownBudgetError:
+    return UnknownBudgetError(f"tenant {tenant_id} has set no budget for ensemble {ensemble_id}: set a limit first")

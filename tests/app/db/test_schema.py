@@ -1,0 +1,94 @@
+"""The migrations give the tables, up and down, and lose nothing that they need not lose."""
+
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import CheckConstraint, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from app.db import answers, schema
+from app.db.answers import AnswerOwner
+from app.db.engine import Database, open_database
+from app.db.tables import Tables
+from app.ledger.check import check
+from app.ledger.ledger import Ledger, utc_now
+from models.errors import ConfigError
+from tests.app.conftest import Customer, new_customer
+
+
+def test_migrations_equal_the_tables(database: Database) -> None:
+    assert schema.differences(database) == []
+
+
+def test_migrations_have_every_check_of_the_tables(database: Database) -> None:
+    """Alembic does not compare CHECK constraints, and ours are the last line of defence."""
+    inspector = inspect(database.engine)
+    for table in Tables.metadata.sorted_tables:
+        wanted = {c.name for c in table.constraints if isinstance(c, CheckConstraint)}
+        assert {check["name"] for check in inspector.get_check_constraints(table.name)} == wanted, table.name
+
+
+def test_one_linear_history() -> None:
+    scripts = ScriptDirectory.from_config(Config(toml_file=schema.PROJECT))
+    assert len(scripts.get_heads()) == 1
+    assert all(not script.is_branch_point and not script.is_merge_point for script in scripts.walk_revisions())
+
+
+def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
+    database = open_database(empty_database_url)
+    schema.upgrade(database, "0001")
+    customer = new_customer(database)
+    ledger = Ledger(database)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
+    ledger.dispatch(reservation, 3)
+
+    schema.upgrade(database)
+    owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
+    with database.writing() as connection:
+        answers.keep(connection, owner, {b"k" * 32: (b"p", 1)}, utc_now())
+    schema.downgrade(database, "0001")
+    schema.upgrade(database)
+
+    with database.reading() as connection:
+        assert answers.find(connection, owner, [b"k" * 32]) == {}
+    assert ledger.settle(reservation).charged == 3
+    assert ledger.balance(customer.tenant_id, customer.ensemble_id).used == 3
+    assert check(database) == []
+
+    schema.downgrade(database, "base")
+    assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
+    schema.upgrade(database)
+    assert schema.differences(database) == []
+    database.close()
+
+
+@pytest.mark.parametrize("change", ["UPDATE ledger_entries SET used = used + 1", "DELETE FROM ledger_entries"])
+def test_the_ledger_is_append_only(database: Database, customer: Customer, change: str) -> None:
+    Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    with pytest.raises(DBAPIError, match="append-only"), database.writing() as connection:
+        connection.execute(text(change))
+
+
+def test_a_counter_cannot_pass_its_ceiling(database: Database, customer: Customer) -> None:
+    """Behind the guarded UPDATE stands the database itself."""
+    Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    with pytest.raises(DBAPIError, match="within_ceiling"), database.writing() as connection:
+        connection.execute(text("UPDATE accounts SET reserved = 11"))
+
+
+def test_no_pyproject_no_migration(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(schema, "PROJECT", tmp_path / "pyproject.toml")
+    database = open_database(empty_database_url)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml, which is missing"):
+        schema.upgrade(database)
+    database.close()
+
+
+def test_only_two_databases_and_no_memory() -> None:
+    with pytest.raises(ConfigError, match="mysql"):
+        open_database("mysql://localhost/recourse")
+    with pytest.raises(ConfigError, match="memory"):
+        open_database("sqlite://")
