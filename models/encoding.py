@@ -4,6 +4,7 @@ A numeric feature is one z-scored column. A categorical one with K levels is a p
 angle 2*pi*k/K, in two columns; where missing values were seen in training, "missing" is the last of the K levels.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,6 +112,8 @@ class Encoder:
             raise ArtifactError(f"The encoder is of version {found!r}, not {JSON_VERSION}; train it anew.")
         parsed = Schema.from_json(schema)
         fill, mean, scale = (_read_array(document, key, len(parsed.features)) for key in ("fill", "mean", "scale"))
+        if not (scale > 0).all():
+            raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it anew.")
         return cls(parsed, fill, mean, scale)
 
     def _decode_numbers(self, encoded: Encoded, allowed: Allowed | None) -> Records:
@@ -195,6 +198,7 @@ def _fit_column(feature: Feature, column: NDArray[np.float64]) -> tuple[float, f
 def _read_array(document: Mapping[str, object], key: str, length: int) -> NDArray[np.float64]:
     """`length` finite numbers from the document -> (length,)"""
     values = document.get(key)
-    if not isinstance(values, list) or len(values) != length or not all(isinstance(v, int | float) for v in values):
+    numbers = values if isinstance(values, list) else []
+    if len(numbers) != length or not all(isinstance(number, float) and math.isfinite(number) for number in numbers):
         raise ArtifactError(f"The encoder's '{key}' is not a list of {length} numbers; train it anew.")
-    return np.array(values, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)

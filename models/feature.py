@@ -140,11 +140,11 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
 
 
 def _check_covers(observed: Feature, changed: Feature) -> None:
+    if stray := sorted(set(changed.categories) ^ set(observed.categories)):
+        listed = ", ".join(stray)
+        raise SchemaError(f"The categories of '{observed.name}' may be reordered, not added or left out: {listed}.")
     if changed.lower > observed.lower or changed.upper < observed.upper:
         raise SchemaError(
             f"The bounds {plain(changed.lower)} to {plain(changed.upper)} of '{observed.name}' exclude training data, "
             f"which reaches from {plain(observed.lower)} to {plain(observed.upper)}; widen them or drop those rows."
         )
-    if stray := sorted(set(changed.categories) ^ set(observed.categories)):
-        listed = ", ".join(stray)
-        raise SchemaError(f"The categories of '{observed.name}' may be reordered, not added or left out: {listed}.")

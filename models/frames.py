@@ -49,7 +49,7 @@ def plain_values(series: pd.Series) -> list[object]:
 
 def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> column (n,) of the record matrix"""
-    if not feature.is_categorical and _holds_numbers(series):
+    if not feature.is_categorical and holds_numbers(series):
         return _parse_numbers(feature, series.to_numpy(dtype=np.float64, na_value=np.nan))
     column = np.empty(len(series))
     for row, value in enumerate(plain_values(series)):
@@ -60,7 +60,8 @@ def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
     return column
 
 
-def _holds_numbers(series: pd.Series) -> bool:
+def holds_numbers(series: pd.Series) -> bool:
+    """Whether the column is of a number type; pandas counts truth values as numbers, this project as categories."""
     return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from models.errors import DataError, SchemaError
-from models.frames import plain_values
+from models.frames import holds_numbers, plain_values
 from models.grid import MOST_STEPS, snap, snap_value
 from models.records import FLAGS, NUMBERS, category_text
 from models.schema import Feature, Kind, Schema, override_table
@@ -77,8 +77,7 @@ def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
     _check_column(name, series)
     if kind is not None and kind not in list(Kind):
         raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(Kind)}.")
-    numeric = pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
-    if kind == Kind.CATEGORICAL or (kind is None and not numeric):
+    if kind == Kind.CATEGORICAL or (kind is None and not holds_numbers(series)):
         return _infer_categorical(name, series)
     numbers = _numbers(name, series)
     whole = bool((numbers == np.rint(numbers)).all())
@@ -94,11 +93,11 @@ def _check_column(name: str, series: pd.Series) -> None:
     present = series.dropna()
     if present.empty:
         raise DataError(f"Column '{name}' holds no value at all; drop it.")
-    if not pd.api.types.is_numeric_dtype(series.dtype):
+    if not holds_numbers(series):
         _check_objects(name, present)
     if present.nunique() < 2:
         hint = "drop it" if len(present) == len(series) else "drop it, or name the missing values too"
-        raise DataError(f"Column '{name}' holds one value only, '{present.iloc[0]}'; {hint}.")
+        raise DataError(f"Column '{name}' holds one value only, '{category_text(present.iloc[0])}'; {hint}.")
 
 
 def _check_objects(name: str, present: pd.Series) -> None:
@@ -129,10 +128,10 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> its values that are there (at most n,), all finite"""
-    for value in [] if pd.api.types.is_numeric_dtype(series.dtype) else plain_values(series.dropna()):
+    for value in [] if holds_numbers(series) else plain_values(series.dropna()):
         if not isinstance(value, NUMBERS) or isinstance(value, FLAGS):
-            raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert the column first.")
-    column = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert it first.")
+    column: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
     numbers = column[~np.isnan(column)]
     if not np.isfinite(numbers).all():
         row = int(np.argmax(np.isinf(column))) + 1

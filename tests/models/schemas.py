@@ -1,0 +1,88 @@
+"""Random schemas, records that fit them and constraints on them, for the property tests."""
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from models.constraints import Constraints
+from models.grid import snap_value
+from models.matrix import Records
+from models.rules import Range
+from models.schema import Direction, Feature, Kind, Schema
+
+STEPS = (1.0, 0.1, 0.01, 1e-6, 0.25, 0.3, 5.0, 1000.0)
+
+
+@st.composite
+def features(draw: DrawFn, name: str) -> Feature:
+    """A feature of any kind, with any of its marks."""
+    flags = st.booleans()
+    rarely = st.sampled_from([False, False, False, True])
+    nullable, immutable, protected = draw(flags), draw(rarely), draw(rarely)
+    if draw(flags):
+        count, ordered = draw(st.integers(2, 6)), draw(flags)
+        direction = draw(st.sampled_from(Direction)) if ordered else Direction.ANY
+        categories = tuple(f"c{level}" for level in range(count))
+        return Feature(
+            name, Kind.CATEGORICAL, 0.0, 0.0, 1.0, categories, ordered, immutable, protected, direction, nullable
+        )
+    step = draw(st.sampled_from(STEPS))
+    kind = Kind.INTEGER if step >= 1 and draw(flags) else Kind.NUMERIC
+    start, span = draw(st.integers(-1000, 1000)), draw(st.integers(1, 400))
+    lower, upper = snap_value(start * step, step), snap_value((start + span) * step, step)
+    direction = draw(st.sampled_from(Direction))
+    return Feature(name, kind, lower, upper, step, (), False, immutable, protected, direction, nullable)
+
+
+@st.composite
+def schemas(draw: DrawFn) -> Schema:
+    """One to five features, two classes."""
+    count = draw(st.integers(1, 5))
+    return Schema(tuple(draw(features(f"f{j}")) for j in range(count)), "label", ("no", "yes"))
+
+
+def grid_values(feature: Feature) -> list[float]:
+    """Every value that the feature can have, in order: numbers, or category indices."""
+    count = round((feature.upper - feature.lower) / feature.step)
+    start = round(feature.lower / feature.step)
+    return [snap_value((start + k) * feature.step, feature.step) for k in range(count + 1)]
+
+
+@st.composite
+def record_matrices(draw: DrawFn, schema: Schema, missing: bool = True) -> Records:
+    """One to six records; the first one is whole, so that an encoder can be fitted to them."""
+    rows = draw(st.integers(1, 6))
+    records = np.empty((rows, len(schema.features)))
+    for j, feature in enumerate(schema.features):
+        values = st.sampled_from(grid_values(feature))
+        gaps = values | st.just(np.nan) if missing else values
+        records[:, j] = [draw(values), *(draw(gaps) for _ in range(rows - 1))]
+    return records
+
+
+@st.composite
+def requests(draw: DrawFn, schema: Schema) -> Constraints:
+    """Constraints of a legal form, which may still leave a record nothing."""
+    names = st.sets(st.sampled_from(schema.names))
+    ranges = {name: draw(_ranges(schema.features[schema.index(name)])) for name in sorted(draw(names))}
+    movers = [feature.name for feature in schema.features if feature.ordered or not feature.is_categorical]
+    ways = st.dictionaries(st.sampled_from(movers), st.sampled_from(Direction)) if movers else st.just({})
+    return Constraints(frozenset(draw(names)), ranges, draw(ways))
+
+
+@st.composite
+def _ranges(draw: DrawFn, feature: Feature) -> Range:
+    if feature.is_categorical:
+        return tuple(draw(st.sets(st.sampled_from(feature.categories), min_size=1)))
+    values = st.sampled_from(grid_values(feature))
+    inner = draw(values)
+    below = inner - draw(st.floats(0, 1)) * (inner - feature.lower) - draw(st.sampled_from([0.0, feature.step * 0.4]))
+    above = inner + draw(st.floats(0, 1)) * (feature.upper - inner) + draw(st.sampled_from([0.0, 1e9]))
+    return draw(st.sampled_from([(below, above), (below, None), (None, above), (None, None)]))
+
+
+def points(count: int, width: int) -> st.SearchStrategy[list[list[float]]]:
+    """Points (count, width) anywhere that is finite, most of them near the data."""
+    near, far = st.floats(-4, 4), st.floats(allow_nan=False, allow_infinity=False)
+    row = st.lists(near | near | far, min_size=width, max_size=width)
+    return st.lists(row, min_size=count, max_size=count)

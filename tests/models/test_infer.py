@@ -1,0 +1,136 @@
+"""A schema from a frame, and each way that a frame can be unfit."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from models.errors import DataError, SchemaError
+from models.infer import infer_schema, infer_step, sort_naturally
+from models.schema import Feature, Kind
+
+ROWS = 12
+LABEL = ["yes", "no"] * 6
+
+
+def frame_with(**columns: object) -> pd.DataFrame:
+    """Twelve rows: the columns given, and a label with two classes."""
+    return pd.DataFrame({"size": range(ROWS), **columns, "label": LABEL})
+
+
+def inferred(**columns: object) -> Feature:
+    """The feature that the one column given becomes."""
+    schema = infer_schema(frame_with(**columns), "label")
+    return schema.features[schema.index(next(iter(columns)))]
+
+
+def test_kinds_bounds_and_steps() -> None:
+    assert inferred(x=range(3, 15)) == Feature("x", Kind.INTEGER, 3, 14)
+    assert inferred(x=[0.25, 1.5] * 6) == Feature("x", Kind.NUMERIC, 0.25, 1.5, 0.01)
+    assert inferred(x=["b", "a"] * 6) == Feature("x", Kind.CATEGORICAL, categories=("a", "b"))
+    assert inferred(x=[True, False] * 6).categories == ("False", "True")
+    assert inferred(x=pd.Categorical(["hi", "lo"] * 6)).ordered is False
+
+
+def test_an_ordered_categorical_keeps_its_order_without_unused_categories() -> None:
+    column = pd.Categorical(["hi", "lo"] * 6, categories=["lo", "mid", "hi"], ordered=True)
+    assert inferred(x=column) == Feature("x", Kind.CATEGORICAL, categories=("lo", "hi"), ordered=True)
+
+
+def test_missing_values_make_a_feature_nullable_and_do_not_change_its_kind() -> None:
+    assert inferred(x=[None, *range(11)]) == Feature("x", Kind.INTEGER, 0, 10, nullable=True)
+    assert inferred(x=pd.array([None, *range(11)], dtype="Int64")) == Feature("x", Kind.INTEGER, 0, 10, nullable=True)
+    assert inferred(x=[None, *["a", "b"] * 5, "a"]).nullable
+
+
+def test_steps_are_the_decimals_or_a_millionth_of_the_spread() -> None:
+    assert infer_step(np.array([0.5, 1.25, 3.0])) == 0.01
+    assert infer_step(np.array([1e-6, 2.0])) == 1e-6
+    assert infer_step(np.array([0.0, 1 / 3, 2 / 3])) == 1e-7
+    assert infer_step(np.array([0.0, 1e7 / 3, 2e7 / 3])) == 1.0
+    assert infer_step(np.array([1e9 + 1 / 3, 1e9 + 2 / 3])) >= 1e9 / 2**46
+
+
+def test_natural_sorting() -> None:
+    assert sort_naturally(["10", "9", "1.5"]) == ("1.5", "9", "10")
+    assert sort_naturally(["b", "10", "9"]) == ("10", "9", "b")
+    assert sort_naturally(["nan", "2", "10"]) == ("10", "2", "nan")
+
+
+def test_classes_of_any_type_are_texts_in_natural_order() -> None:
+    classes_of: list[tuple[list[object], tuple[str, ...]]] = [
+        (["b", "a", "c"], ("a", "b", "c")),
+        ([True, False, True], ("False", "True")),
+        ([10, 9, 1], ("1", "9", "10")),
+        ([1.0, 0.0, 2.5], ("0", "1", "2.5")),
+    ]
+    for labels, classes in classes_of:
+        assert infer_schema(pd.DataFrame({"x": range(18), "y": labels * 6}), "y").classes == classes
+
+
+def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
+    frame = frame_with(code=[1.0, 2.0, None] * 4, share=[0.5, 1.0] * 6)
+    code = {"kind": "categorical", "ordered": True, "direction": "up"}
+    schema = infer_schema(frame, "label", {"features": {"code": code, "size": {"kind": "numeric", "step": 0.5}}})
+    assert schema.features[1].categories == ("1", "2") and schema.features[1].nullable
+    assert schema.features[0] == Feature("size", Kind.NUMERIC, 0, 11, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": {"immutable": True}}, "name 'colour', which is no feature; the features are size, share, word"),
+        ({"share": {"kind": "integer"}}, "'share' cannot be an integer, because it holds 0.5"),
+        ({"word": {"kind": "numeric"}}, "'word' cannot be a number, because it holds 'a'"),
+        ({"size": {"kind": "blob"}}, "'size' cannot be of kind 'blob'; the kinds are numeric, integer, categorical"),
+        ({"size": {"lower": 3}}, "'size' exclude training data"),
+    ],
+)
+def test_a_wrong_override_is_refused_by_name(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        infer_schema(frame_with(share=[0.5, 1.0] * 6, word=["a", "b"] * 6), "label", {"features": changes})
+
+
+def repeated_columns() -> pd.DataFrame:
+    frame = frame_with(x=range(ROWS))
+    return frame.set_axis(["size", "size", "label"], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame(), "frame is empty: it has 0 rows and 0 columns"),
+        (frame_with().iloc[:0], "frame is empty: it has 0 rows and 2 columns"),
+        (frame_with().drop(columns="label"), "no label column 'label'; the columns are size"),
+        (frame_with()[["label"]], "no column besides the label 'label'"),
+        (repeated_columns(), "column 'size' twice"),
+        (frame_with().rename(columns={"size": 7}), "column name 7 is not text"),
+        (frame_with().assign(label=pd.Series([None, *LABEL[1:]], dtype=object)), "Label 'label' is missing in 1 rows, the first of them row 1"),
+        (frame_with().assign(label="yes"), "Label 'label' has only one class, 'yes'"),
+        (frame_with().assign(label=["rare", *["a"] * 5, *["b"] * 6]), "Class 'rare' of label 'label' has 1 of the 5"),
+        (frame_with(x=[7] * ROWS), "'x' holds one value only, '7'; drop it"),
+        (frame_with(x=[7, None] * 6), "'x' holds one value only, '7'; drop it, or name the missing values"),
+        (frame_with(x=["a"] * ROWS), "'x' holds one value only, 'a'"),
+        (frame_with(x=[None] * ROWS), "'x' holds no value at all"),
+        (frame_with(x=[1.5, np.inf] * 6), "'x' holds an infinite number in row 2"),
+        (frame_with(x=[None, -np.inf, 1] * 4), "'x' holds an infinite number in row 2"),
+        (frame_with(x=[1e200, 1.5] * 6), "'x' reaches 1e\\+200, beyond 1e\\+100; rescale it"),
+        (frame_with(x=[10**17, 10**17 + 64] * 6), "'x' reaches 1e\\+17, too large for its step 1"),
+        (frame_with(x=[1e-200, 2e-200] * 6), "'x' varies only by 1e-200"),
+        (frame_with(x=[f"id{row}" for row in range(ROWS)]), "'x' has 12 categories in 12 rows"),
+        (frame_with(x=pd.date_range("2026-01-01", periods=ROWS)), "'x' holds dates; replace it by a number"),
+        (frame_with(x=[datetime.date(2026, 1, day + 1) for day in range(ROWS)]), "'x' holds dates"),
+        (frame_with(x=pd.to_timedelta(range(ROWS), unit="D")), "'x' holds time spans"),
+        (frame_with(x=[[1], [2]] * 6), "'x' holds \\[1\\], neither a number nor text"),
+    ],
+)
+def test_an_unfit_frame_is_refused_by_name(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        infer_schema(frame, "label")
+
+
+def test_too_many_categories() -> None:
+    frame = pd.DataFrame({"street": [f"s{row // 2}" for row in range(402)], "label": [0, 1] * 201})
+    with pytest.raises(DataError, match="'street' has 201 categories in 402 rows, more than 200"):
+        infer_schema(frame, "label")

@@ -1,0 +1,104 @@
+"""Records in and out of the record matrix, one at a time and by the frame."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import RecordError
+from models.frames import labels_to_codes, to_frame, to_records
+from models.records import check_record, from_records
+from models.schema import Feature, Kind, Schema
+from tests.models.schemas import record_matrices, schemas
+
+SCHEMA = Schema(
+    (
+        Feature("age", Kind.INTEGER, 17, 90),
+        Feature("ratio", Kind.NUMERIC, 0.0, 1.5, 0.01),
+        Feature("grade", Kind.CATEGORICAL, categories=("1", "2", "high"), nullable=True),
+        Feature("owner", Kind.CATEGORICAL, categories=("False", "True")),
+    ),
+    "decision",
+    ("no", "yes"),
+)
+GOOD: dict[str, object] = {"age": 30, "ratio": 0.304, "grade": "high", "owner": True}
+
+
+def test_known_rows() -> None:
+    assert check_record(SCHEMA, GOOD).tolist() == [[30, 0.3, 2, 1]]
+    others = GOOD | {"age": 30.0, "grade": 2, "owner": np.bool_(False), "decision": "yes"}
+    assert check_record(SCHEMA, others).tolist() == [[30, 0.3, 1, 0]]
+    empty: dict[str, object] = {"age": None, "ratio": float("nan"), "grade": None, "owner": None}
+    assert np.isnan(check_record(SCHEMA, empty)).all()
+
+
+def test_values_come_back_as_a_person_writes_them() -> None:
+    rows = np.array([[30, 0.3, 2, 1], [np.nan, np.nan, np.nan, np.nan]])
+    whole, empty = from_records(SCHEMA, rows)
+    assert whole == {"age": 30, "ratio": 0.3, "grade": "high", "owner": "True"}
+    assert isinstance(whole["age"], int)
+    assert set(empty.values()) == {None}
+    assert to_frame(SCHEMA, rows)["age"].dtype == "Int64"
+
+
+@given(st.data())
+def test_records_survive_the_way_out_and_back(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    records = data.draw(record_matrices(schema))
+    np.testing.assert_array_equal(to_records(schema, to_frame(schema, records)), records)
+    alone = [check_record(schema, record) for record in from_records(schema, records)]
+    np.testing.assert_array_equal(np.concatenate(alone), records)
+
+
+BAD = [
+    ("grade", "low", "'grade' holds the unknown category 'low'; its categories are 1, 2, high"),
+    ("grade", "", "'grade' holds the unknown category ''"),
+    ("age", 16, "'age' holds 16, outside its bounds 17 to 90"),
+    ("age", 1e300, "'age' holds 1e\\+300, outside its bounds 17 to 90"),
+    ("age", 30.5, "'age' holds 30.5, which is not a whole number"),
+    ("ratio", float("inf"), "'ratio' holds the infinite number inf"),
+    ("ratio", 1.506, "'ratio' holds 1.506, outside its bounds 0 to 1.5"),
+    ("ratio", "0.3", "'ratio' holds '0.3', which is not a number"),
+    ("ratio", True, "'ratio' holds True, which is not a number"),
+    ("ratio", [1], "'ratio' holds \\[1\\], which is not a number"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD)
+def test_a_bad_value_is_named_alone_and_in_a_frame(name: str, value: object, message: str) -> None:
+    with pytest.raises(RecordError, match=f"^Column {message}"):
+        check_record(SCHEMA, GOOD | {name: value})
+    frame = pd.DataFrame([GOOD, GOOD | {name: value}])
+    with pytest.raises(RecordError, match=f"^Row 2, column {message}"):
+        to_records(SCHEMA, frame)
+
+
+def test_the_two_ways_in_agree_on_the_edge_of_the_bounds() -> None:
+    for value in (1.5049, -0.0049, 1.5):
+        row = check_record(SCHEMA, GOOD | {"ratio": value})
+        np.testing.assert_array_equal(row, to_records(SCHEMA, pd.DataFrame([GOOD | {"ratio": value}])))
+
+
+def test_columns_must_be_those_of_the_schema() -> None:
+    frame = pd.DataFrame([GOOD])
+    with pytest.raises(RecordError, match="no column 'ratio'"):
+        to_records(SCHEMA, frame.drop(columns="ratio"))
+    with pytest.raises(RecordError, match="column 'weight', which the schema does not know"):
+        to_records(SCHEMA, frame.assign(weight=1))
+    with pytest.raises(RecordError, match="column 'age' twice"):
+        to_records(SCHEMA, pd.concat([frame, frame[["age"]]], axis=1))
+    with pytest.raises(RecordError, match="record has no column 'age'"):
+        check_record(SCHEMA, {})
+    shuffled = frame.assign(decision="yes")[["decision", "owner", "grade", "ratio", "age"]]
+    assert to_records(SCHEMA, shuffled).tolist() == [[30, 0.3, 2, 1]]
+
+
+def test_labels_become_codes() -> None:
+    assert labels_to_codes(SCHEMA, pd.Series(["yes", "no", "yes"])).tolist() == [1, 0, 1]
+    numbered = Schema(SCHEMA.features, "decision", ("0", "1"))
+    assert labels_to_codes(numbered, pd.Series([1.0, 0.0])).tolist() == [1, 0]
+    with pytest.raises(RecordError, match="Row 2, label 'decision' is 'maybe'; the classes are no, yes"):
+        labels_to_codes(SCHEMA, pd.Series(["yes", "maybe"]))
+    with pytest.raises(RecordError, match="Row 1, label 'decision' is missing"):
+        labels_to_codes(SCHEMA, pd.Series([None, "yes"]))
