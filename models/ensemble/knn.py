@@ -1,0 +1,51 @@
+"""k nearest neighbours."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
+
+from models.ensemble.member import Codes, Probabilities, require_every_class
+from models.ensemble.skops_file import load_estimator, save_estimator
+from models.matrix import Encoded
+
+FILE = "knn.skops"
+TRUSTED = ("sklearn.metrics._dist_metrics.EuclideanDistance64", "sklearn.neighbors._kd_tree.KDTree")
+
+
+@dataclass(frozen=True)
+class Knn:
+    """A fitted k-nearest-neighbour vote."""
+
+    name: ClassVar[str] = "knn"
+    model: KNeighborsClassifier
+
+    def predict_proba(self, x: Encoded) -> Probabilities:
+        """x (n, D) -> (n, K)"""
+        return np.asarray(self.model.predict_proba(x), dtype=np.float64)
+
+    def save(self, folder: Path) -> None:
+        save_estimator(self.model, folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Knn":
+        return cls(load_estimator(folder / FILE, KNeighborsClassifier, TRUSTED))
+
+
+@dataclass(frozen=True, slots=True)
+class KnnRecipe:
+    """How many neighbours vote, and whether the near ones weigh more."""
+
+    neighbors: int = 25
+    weights: Literal["uniform", "distance"] = "uniform"
+
+    def fit(self, x: Encoded, y: Codes, classes: int, seed: int) -> Knn:
+        """x (n, D), y (n,) -> Knn; nothing is random, so the seed has no effect."""
+        require_every_class(y, classes)
+        # A tree measures each pair by itself. The brute-force search multiplies whole batches, so that among equally
+        # far neighbours (categories make many) a record's choice would depend on the records beside it.
+        neighbors = min(self.neighbors, len(x))
+        model = KNeighborsClassifier(neighbors, weights=self.weights, algorithm="kd_tree", n_jobs=1)
+        return Knn(model.fit(x, y))

@@ -1,0 +1,46 @@
+"""Votes of an ensemble, and how sure they make us."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from models.errors import ConfigError, EnsembleError
+
+
+def answered(probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """probabilities (m, n, K) -> (m, n), true where the member gave an answer (no NaN)"""
+    return np.logical_not(np.isnan(probabilities).any(axis=2))
+
+
+def votes(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which members name the target as the most probable class: probabilities (m, n, K), target (n,) -> (m, n).
+
+    A member that did not answer has no vote: false here, and left out by `agreement`.
+    """
+    if probabilities.ndim != 3 or target.shape != probabilities.shape[1:2]:
+        shapes = f"{probabilities.shape} and {target.shape}"
+        raise EnsembleError(f"Votes need probabilities (m, n, K) and targets (n,), not the shapes {shapes}.")
+    heard = answered(probabilities)
+    named = np.where(heard[:, :, None], probabilities, 0.0).argmax(axis=2)
+    agreed: NDArray[np.bool_] = heard & (named == target)
+    return agreed
+
+
+def agreement(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of the members that answered who name the target: (m, n, K), (n,) -> (n,); 0 where none answered."""
+    yes = votes(probabilities, target).sum(axis=0)
+    heard = answered(probabilities).sum(axis=0)
+    share: NDArray[np.float64] = yes / np.maximum(heard, 1)
+    return share
+
+
+def beta_lower_bound(yes: int, no: int, level: float = 0.9) -> float:
+    """What the agreement of further models like these exceeds with probability `level`.
+
+    The (1 - level) quantile of the Beta(1/2 + yes, 1/2 + no) posterior: 7 of 7 gives 0.83, 6 of 7 gives 0.63.
+    """
+    if yes < 0 or no < 0:
+        raise ConfigError(f"Votes cannot be negative: {yes} for and {no} against.")
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"The level {level} is not between 0 and 1.")
+    return float(beta.ppf(1.0 - level, 0.5 + yes, 0.5 + no))
