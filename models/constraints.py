@@ -57,12 +57,13 @@ def violations(schema: Schema, origin: Records, candidates: Records, allowed: Al
     """Which values are not allowed, exactly: no tolerance.   origin, candidates (n, F) -> (n, F)"""
     gone = np.isnan(candidates)
     same = (candidates == origin) | (gone & np.isnan(origin))
-    steps = np.array([feature.step for feature in schema.features])
-    wrong = (candidates < allowed.lower) | (candidates > allowed.upper) | (snap(candidates, steps) != candidates)
+    wrong = (candidates < allowed.lower) | (candidates > allowed.upper)
     for j, feature in enumerate(schema.features):
+        column = candidates[:, j]
+        wrong[:, j] |= (column < feature.lower) | (column > feature.upper) | (snap(column, feature.step) != column)
         if feature.is_categorical:
-            level = np.where(wrong[:, j] | gone[:, j], 0.0, candidates[:, j]).astype(np.intp)
-            wrong[:, j] |= ~allowed.levels[np.arange(len(candidates)), j, level]
+            level = np.where(wrong[:, j] | gone[:, j], 0.0, column).astype(np.intp)
+            wrong[:, j] |= ~allowed.levels[np.arange(len(column)), j, level]
     wrong = np.where(gone, ~(np.isnan(origin) & allowed.missing), wrong)
     return np.where(allowed.movable, wrong, ~same)
 

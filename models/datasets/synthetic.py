@@ -38,9 +38,8 @@ def spirals(rows: int = PAPER_ROWS, seed: int = 0) -> Dataset:
     """Two intertwined spirals of two and a half turns."""
     _check_rows("spirals", rows)
     random, half = RandomState(seed), (rows + 1) // 2
-    full_angle = 2.5 * 2 * np.pi
-    angles = np.sqrt(random.rand(half)) * full_angle
-    radii = angles / full_angle * 5
+    angles = np.sqrt(random.rand(half)) * 2.5 * 2 * np.pi
+    radii = angles / (2.5 * 2 * np.pi) * 5
     first = np.column_stack([radii * np.cos(angles), radii * np.sin(angles)])
     second = np.column_stack([radii * np.cos(angles + np.pi), radii * np.sin(angles + np.pi)])
     points = np.vstack([first, second])[:rows] + 0.1 * random.randn(rows, 2)

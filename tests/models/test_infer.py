@@ -106,7 +106,7 @@ def repeated_columns() -> pd.DataFrame:
         (frame_with()[["label"]], "no column besides the label 'label'"),
         (repeated_columns(), "column 'size' twice"),
         (frame_with().rename(columns={"size": 7}), "column name 7 is not text"),
-        (frame_with().assign(label=pd.Series([None, *LABEL[1:]], dtype=object)), "Label 'label' is missing in 1 rows, the first of them row 1"),
+        (frame_with().assign(label=pd.Series([None, *LABEL[1:]])), "Label 'label' is missing in 1 rows, the first"),
         (frame_with().assign(label="yes"), "Label 'label' has only one class, 'yes'"),
         (frame_with().assign(label=["rare", *["a"] * 5, *["b"] * 6]), "Class 'rare' of label 'label' has 1 of the 5"),
         (frame_with(x=[7] * ROWS), "'x' holds one value only, '7'; drop it"),
