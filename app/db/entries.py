@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,13 @@ from app.db.tables import Account, EnsembleRow, Entry, Kind
 from app.db.types import BIG_ID, AnyRow
 
 ZERO: ColumnElement[int] = literal(0, BIG_ID)
+
+
+class Step(StrEnum):
+    """How much time one point of a usage series covers."""
+
+    HOUR = "hour"
+    DAY = "day"
 
 
 def entry_from(
@@ -104,3 +112,23 @@ def page(
         .limit(limit)
     )
     yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
+
+
+def dispatched_by_step(
+    connection: Connection, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
+) -> list[tuple[str, int]]:
+    """(beginning of the step, in UTC; queries asked in it) for [since, until), oldest first."""
+    hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
+    if connection.dialect.name == "sqlite":
+        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", Entry.at)
+    else:
+        begin = func.to_char(func.timezone("UTC", Entry.at), f"YYYY-MM-DD {hour[1]}:00:00")
+    steps = (
+        select(begin.label("begin"), Entry.dispatched)
+        .join(Account, Account.id == Entry.account_id)
+        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(Entry.kind == Kind.DISPATCH.value, Entry.at >= since, Entry.at < until)
+        .subquery()
+    )
+    statement = select(steps.c.begin, func.sum(steps.c.dispatched)).group_by(steps.c.begin).order_by(steps.c.begin)
+    return [(begin, int(count)) for begin, count in connection.execute(statement)]

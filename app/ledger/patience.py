@@ -12,6 +12,8 @@ from app.errors import LedgerUnavailableError
 
 T = TypeVar("T")
 RETRY_SECONDS = 0.1
+SQLITE_MISSING = ("no such table", "no such column")
+"""What SQLite reports as if it were out of order, and Postgres as an error in the program."""
 
 
 def with_patience(action: Callable[[], T], patience: timedelta) -> T:
@@ -23,14 +25,14 @@ def with_patience(action: Callable[[], T], patience: timedelta) -> T:
     while True:
         try:
             return action()
-        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        except (OperationalError, InterfaceError, ProgrammingError, PoolTimeoutError) as error:
+            if isinstance(error, ProgrammingError) or _cause(error).startswith(SQLITE_MISSING):
+                raise LedgerUnavailableError(
+                    f"the ledger's tables are not as expected ({_cause(error)}): run `recourse migrate`"
+                ) from error
             if time.monotonic() >= give_up:
                 raise _unavailable(error, patience) from error
             time.sleep(RETRY_SECONDS)
-        except ProgrammingError as error:
-            raise LedgerUnavailableError(
-                f"the ledger's tables are not as expected ({_cause(error)}): run `recourse migrate`"
-            ) from error
 
 
 def _unavailable(error: DBAPIError | PoolTimeoutError, patience: timedelta) -> LedgerUnavailableError:

@@ -1,0 +1,90 @@
+"""`recourse budget`: what is left, and whether the books are right."""
+
+from contextlib import closing
+
+import typer
+
+from app.db import ensembles, tenants
+from app.db.engine import Database, open_database
+from app.db.tables import Period
+from app.errors import NotFoundError
+from app.ledger.check import check as contradictions
+from app.ledger.export import ledger_csv
+from app.ledger.ledger import Ledger
+from app.settings import Settings
+from models.errors import RecourseError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
+
+
+@app.command()
+def check() -> None:
+    """Prove that the ledger's sums equal the rows; exit 1 and name each difference if they do not."""
+    with closing(open_database(Settings().database)) as database:
+        found = contradictions(database)
+    for contradiction in found:
+        typer.echo(contradiction)
+    if found:
+        raise typer.Exit(1)
+    typer.echo("The ledger's sums equal the rows.")
+
+
+@app.command()
+def show(tenant: str, ensemble: str) -> None:
+    """Print the limit and what is used, reserved and left of it."""
+    with closing(open_database(Settings().database)) as database:
+        balance = Ledger(database).balance(*_ids(database, tenant, ensemble))
+    until = f" until {balance.period_ends.isoformat()}" if balance.period_ends is not None else ""
+    typer.echo(
+        f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}{until}: "
+        f"{balance.used} used, {balance.reserved} reserved"
+    )
+
+
+@app.command("set")
+def set_limit(tenant: str, ensemble: str, limit: int, period: Period = Period.NONE) -> None:
+    """Set the limit; below what is used it stops new reservations, and nothing is lost."""
+    with closing(open_database(Settings().database)) as database:
+        balance = Ledger(database).set_limit(*_ids(database, tenant, ensemble), limit, period)
+    typer.echo(f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}")
+
+
+@app.command()
+def export(tenant: str, ensemble: str) -> None:
+    """Print the ledger of one ensemble as CSV."""
+    with closing(open_database(Settings().database)) as database:
+        for line in ledger_csv(database, *_ids(database, tenant, ensemble)):
+            typer.echo(line, nl=False)
+
+
+@app.command()
+def expire() -> None:
+    """Close the reservations of crashed processes: charge what they dispatched, release the rest."""
+    with closing(open_database(Settings().database)) as database:
+        closed = Ledger(database).expire()
+    charged, released = sum(s.charged for s in closed), sum(s.released for s in closed)
+    typer.echo(f"{len(closed)} reservations expired: {charged} queries charged, {released} released")
+
+
+def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
+    with database.reading() as connection:
+        tenant_id = tenants.find(connection, tenant)
+        if tenant_id is None:
+            raise NotFoundError(f"there is no tenant {tenant!r}: check the name")
+        row = ensembles.find(connection, tenant_id, ensemble)
+    if row is None:
+        raise NotFoundError(f"tenant {tenant!r} has no ensemble {ensemble!r}: check the name")
+    return tenant_id, row.id
+
+
+def main() -> None:
+    """Errors that are the caller's to mend are one line and exit code 2, not a traceback."""
+    try:
+        app()
+    except RecourseError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from error
+
+
+if __name__ == "__main__":
+    main()

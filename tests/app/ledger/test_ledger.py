@@ -1,0 +1,255 @@
+"""The ledger's rules, each on SQLite and on Postgres."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+
+from app.db.engine import Database, open_database
+from app.db.tables import Period, State
+from app.errors import LedgerUnavailableError, ReservationError, UnknownBudgetError
+from app.ledger.check import check
+from app.ledger.ledger import Ledger
+from app.ledger.results import Reservation
+from models.errors import ConfigError, QueryLimitError
+from tests.app.conftest import Customer, new_customer
+
+LEASE = timedelta(minutes=15)
+
+
+class Time:
+    """A clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_by(self, span: timedelta) -> None:
+        self.now += span
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def ledger(database: Database, time: Time) -> Ledger:
+    return Ledger(database, clock=time, lease=LEASE)
+
+
+def counters(ledger: Ledger, customer: Customer) -> tuple[int, int]:
+    balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
+    return balance.used, balance.reserved
+
+
+def test_a_reservation_runs_its_course(ledger: Ledger, customer: Customer, database: Database) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    assert counters(ledger, customer) == (0, 6)
+    ledger.dispatch(reservation, 2)
+    ledger.dispatch(reservation, 2)
+    assert counters(ledger, customer) == (0, 6)
+    settlement = ledger.settle(reservation)
+    assert (settlement.state, settlement.charged, settlement.released) == (State.SETTLED, 4, 2)
+    assert counters(ledger, customer) == (4, 0)
+    assert ledger.settle(reservation) == settlement, "a second settle changes nothing"
+    assert counters(ledger, customer) == (4, 0)
+    assert check(database) == []
+
+
+def test_the_last_unit_fits_and_no_more(ledger: Ledger, customer: Customer) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 7)
+    with pytest.raises(QueryLimitError, match=r"4 queries were asked for, but 3 of 10 remain \(0 used, 7 reserved\)"):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 3)
+    with pytest.raises(QueryLimitError):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+
+
+def test_no_budget_no_query(ledger: Ledger, customer: Customer) -> None:
+    with pytest.raises(UnknownBudgetError, match="set no budget"):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+
+
+def test_more_than_reserved_cannot_be_dispatched(ledger: Ledger, customer: Customer) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 3)
+    ledger.dispatch(reservation, 2)
+    with pytest.raises(QueryLimitError, match="2 queries were asked for, but 1 of 3 reserved remain"):
+        ledger.dispatch(reservation, 2)
+    ledger.dispatch(reservation, 1)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_counts_are_positive(ledger: Ledger, customer: Customer, count: int) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 3)
+    with pytest.raises(ConfigError):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, count)
+    with pytest.raises(ConfigError):
+        ledger.dispatch(reservation, count)
+    with pytest.raises(ConfigError):
+        ledger.set_limit(customer.tenant_id, customer.ensemble_id, -1)
+
+
+def test_expiry_charges_what_was_dispatched(ledger: Ledger, customer: Customer, time: Time) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    ledger.dispatch(reservation, 4)
+    time.pass_by(LEASE - timedelta(seconds=1))
+    assert ledger.expire() == []
+    time.pass_by(timedelta(seconds=1))
+    with pytest.raises(ReservationError, match="overdue since"):
+        ledger.dispatch(reservation, 1)
+    (settlement,) = ledger.expire()
+    assert (settlement.state, settlement.charged, settlement.released) == (State.EXPIRED, 4, 2)
+    assert counters(ledger, customer) == (4, 0)
+    assert ledger.settle(reservation) == settlement, "settling later finds it closed"
+    with pytest.raises(ReservationError, match="is expired since"):
+        ledger.dispatch(reservation, 1)
+
+
+def test_a_dispatch_or_a_renewal_keeps_the_lease(ledger: Ledger, customer: Customer, time: Time) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    for _ in range(2):
+        time.pass_by(LEASE * 0.9)
+        ledger.dispatch(reservation, 1)
+        time.pass_by(LEASE * 0.9)
+        ledger.renew(reservation)
+        assert ledger.expire() == []
+    time.pass_by(LEASE)
+    with pytest.raises(ReservationError, match="overdue"):
+        ledger.renew(reservation)
+
+
+def test_what_a_crash_left_reserved_is_freed_when_it_is_needed(ledger: Ledger, customer: Customer, time: Time) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.dispatch(ledger.reserve(customer.tenant_id, customer.ensemble_id, 8), 1)
+    time.pass_by(LEASE)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 9)
+    assert counters(ledger, customer) == (1, 9)
+
+
+def test_the_old_owner_can_do_nothing_after_a_takeover(ledger: Ledger, customer: Customer) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    old = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    ledger.dispatch(old, 1)
+    new = ledger.take_over(customer.tenant_id, old.id)
+    for attempt in (lambda: ledger.dispatch(old, 1), lambda: ledger.settle(old), lambda: ledger.renew(old)):
+        with pytest.raises(ReservationError, match=r"taken over \(fence 2, ours is 1\)"):
+            attempt()
+    ledger.dispatch(new, 5)
+    assert ledger.settle(new).charged == 6
+    with pytest.raises(ReservationError, match="not open"):
+        ledger.take_over(customer.tenant_id, old.id)
+
+
+def test_a_lowered_limit_stops_new_reservations_and_loses_nothing(
+    ledger: Ledger, customer: Customer, database: Database
+) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 8)
+    ledger.dispatch(reservation, 2)
+    balance = ledger.set_limit(customer.tenant_id, customer.ensemble_id, 3)
+    assert (balance.limit, balance.reserved, balance.remaining) == (3, 8, 0)
+    with pytest.raises(QueryLimitError):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+    ledger.dispatch(reservation, 2)
+    ledger.settle(reservation)
+    assert counters(ledger, customer) == (4, 0)
+    with pytest.raises(QueryLimitError, match="0 of 3 remain"):
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 5)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+    assert check(database) == []
+
+
+@pytest.mark.parametrize(
+    ("period", "keys"),
+    [(Period.DAY, ("2026-01-31", "2026-02-01")), (Period.MONTH, ("2026-01", "2026-02"))],
+)
+def test_a_period_turns(
+    ledger: Ledger, customer: Customer, time: Time, database: Database, period: Period, keys: tuple[str, str]
+) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10, period)
+    over_midnight = ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
+    balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
+    assert (balance.period_key, balance.period_ends) == (keys[0], datetime(2026, 2, 1, tzinfo=UTC))
+    time.pass_by(timedelta(minutes=10))
+    assert ledger.balance(customer.tenant_id, customer.ensemble_id).period_key == keys[1]
+    assert counters(ledger, customer) == (0, 0)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.dispatch(over_midnight, 7)
+    ledger.settle(over_midnight)
+    assert counters(ledger, customer) == (0, 10), "yesterday's reservation is charged to yesterday"
+    assert check(database) == []
+
+
+def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: Time, database: Database) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10, Period.NONE)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 4, Period.DAY)
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
+    time.pass_by(timedelta(days=1))
+    ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 12, Period.NONE)
+    with pytest.raises(QueryLimitError, match="0 of 12 remain"):
+        # What the first budget reserved is overdue by now and was released, so only the new limit counts.
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 12)
+        ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+    assert check(database) == []
+
+
+def test_tenants_do_not_share(ledger: Ledger, customer: Customer, database: Database) -> None:
+    other = new_customer(database)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 5)
+    stolen = Reservation(reservation.id, other.tenant_id, reservation.fence, reservation.amount)
+    with pytest.raises(UnknownBudgetError):
+        ledger.reserve(other.tenant_id, customer.ensemble_id, 1)
+    for attempt in (lambda: ledger.dispatch(stolen, 1), lambda: ledger.settle(stolen), lambda: ledger.renew(stolen)):
+        with pytest.raises(ReservationError, match="does not exist for tenant"):
+            attempt()
+    with pytest.raises(ReservationError):
+        ledger.take_over(other.tenant_id, reservation.id)
+
+
+def test_an_unknown_reservation_is_named(ledger: Ledger, customer: Customer) -> None:
+    unknown = Reservation(uuid4(), customer.tenant_id, 1, 1)
+    with pytest.raises(ReservationError, match=str(unknown.id)):
+        ledger.dispatch(unknown, 1)
+
+
+def test_without_tables_the_error_says_migrate(empty_database_url: str) -> None:
+    database = open_database(empty_database_url)
+    ledger = Ledger(database, patience=timedelta(0))
+    with pytest.raises(LedgerUnavailableError, match="recourse migrate"):
+        ledger.reserve(1, 1, 1)
+    database.close()
+
+
+def test_the_check_names_what_is_wrong(ledger: Ledger, customer: Customer, database: Database) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 5)
+    ledger.dispatch(reservation, 2)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE accounts SET used = used + 1"))
+        connection.execute(text("UPDATE reservations SET dispatched = 4"))
+        connection.execute(
+            text(
+                "INSERT INTO ledger_entries (tenant_id, account_id, kind, at, query_limit, reserved, dispatched, used) "
+                "VALUES (0, 0, 'limit', '2026-01-01 00:00:00', 0, 0, 0, 0)"
+            )
+        )
+    found = check(database)
+    assert sum("says used 1" in sentence for sentence in found) == 2
+    assert any("its entries sum to 0" in sentence for sentence in found)
+    assert any("dispatched 4, its entries sum to 2" in sentence for sentence in found)
+    assert any("not there" in sentence for sentence in found)
+    assert len(found) == 4
