@@ -90,7 +90,7 @@ class _Compiled:
 def _compile(rules: Rules, origin: Records) -> _Compiled:
     """The rules for each record of origin (n, F)."""
     present = ~np.isnan(origin)
-    frozen = rules.frozen | (rules.up & rules.down) | ((rules.up | rules.down) & ~present)
+    frozen = rules.frozen | ((rules.up | rules.down) & ~present)
     lower = np.where(rules.up & present, np.fmax(rules.lower, origin), rules.lower)
     upper = np.where(rules.down & present, np.fmin(rules.upper, origin), rules.upper)
     levels = _levels(rules, origin)
