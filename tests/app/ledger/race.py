@@ -1,0 +1,114 @@
+"""Eight processes race for one budget and are killed at the worst moments: `python -m tests.app.ledger.race ...`.
+
+The black box is a file: each query appends one byte, which outlives the process that wrote it. So do the notes of where
+each process was killed. A killed process is replaced, until the budget is used up or the time is over.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from app.db.engine import open_database
+from app.errors import ReservationError
+from app.ledger.ledger import Ledger
+from models.errors import QueryLimitError
+
+PROCESSES = 8
+LEASE = timedelta(seconds=1)
+MOMENTS = ("before dispatch", "between dispatch and call", "after the call", "before settle")
+KILL_CHANCE = 0.03
+LARGEST = 100
+
+
+@dataclass(frozen=True)
+class Race:
+    """What every process needs to know."""
+
+    database_url: str
+    tenant_id: int
+    ensemble_id: int
+    calls: Path
+    kills: Path
+    ends_at: float
+
+
+def run(race: Race) -> None:
+    """Keep eight processes alive until each of them has ended by itself."""
+    seed = 0
+    alive: set[int] = set()
+    while seed < PROCESSES or alive:
+        if seed < PROCESSES:
+            alive.add(_start(race, seed))
+            seed += 1
+            continue
+        pid, status = os.wait()
+        alive.discard(pid)
+        if os.WIFSIGNALED(status):
+            alive.add(_start(race, seed))
+            seed += 1
+        elif status:
+            raise SystemExit(f"process {pid} failed with status {status}")
+
+
+def _start(race: Race, seed: int) -> int:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            _work(race, random.Random(seed))
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def _work(race: Race, chance: random.Random) -> None:
+    ledger = Ledger(open_database(race.database_url, pool_size=1), lease=LEASE)
+    most = LARGEST
+    while time.time() < race.ends_at:
+        try:
+            _one_request(race, ledger, chance, chance.randint(1, most))
+        except QueryLimitError:
+            balance = ledger.balance(race.tenant_id, race.ensemble_id)
+            if balance.used == balance.limit:
+                return
+            most = min(LARGEST, max(1, balance.remaining))
+            time.sleep(0.05)
+        except ReservationError:
+            continue  # Too slow: the lease passed and another process expired the reservation.
+
+
+def _one_request(race: Race, ledger: Ledger, chance: random.Random, left: int) -> None:
+    reservation = ledger.reserve(race.tenant_id, race.ensemble_id, left)
+    _die_perhaps(race, chance, MOMENTS[0])
+    while left and chance.random() > 0.1:
+        count = chance.randint(1, min(left, 25))
+        ledger.dispatch(reservation, count)
+        _die_perhaps(race, chance, MOMENTS[1])
+        _append(race.calls, b"." * count)
+        _die_perhaps(race, chance, MOMENTS[2])
+        left -= count
+    _die_perhaps(race, chance, MOMENTS[3])
+    ledger.settle(reservation)
+
+
+def _die_perhaps(race: Race, chance: random.Random, moment: str) -> None:
+    if chance.random() < KILL_CHANCE:
+        _append(race.kills, f"{moment}\n".encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
+
+
+if __name__ == "__main__":
+    url, tenant, ensemble, folder, seconds = sys.argv[1:]
+    home = Path(folder)
+    run(Race(url, int(tenant), int(ensemble), home / "calls", home / "kills", time.time() + float(seconds)))
