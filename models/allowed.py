@@ -32,13 +32,13 @@ class Allowed:
 
     def row(self, index: int) -> "Allowed":
         """The constraints of one record, as a batch of one."""
-        return self._select(np.array([index]))
+        return self.rows(np.array([index]))
 
     def repeat(self, count: int) -> "Allowed":
         """Each row `count` times, neighbours: for `count` candidates a record (n * count rows)."""
-        return self._select(np.repeat(np.arange(len(self)), count))
+        return self.rows(np.repeat(np.arange(len(self)), count))
 
-    def _select(self, rows: NDArray[np.intp]) -> "Allowed":
+    def rows(self, rows: NDArray[np.intp]) -> "Allowed":
         """rows (m,) -> m rows; categories that all rows share stay one copy"""
         shared = len(self) > 0 and self.levels.strides[0] == 0
         levels = np.broadcast_to(self.levels[0], (len(rows), *self.levels.shape[1:])) if shared else self.levels[rows]

@@ -79,6 +79,16 @@ class Encoder:
         points[:, categorical.columns] = categorical.circles.points(levels)
         return points
 
+    def encode_feature(self, j: int, values: Records) -> Encoded:
+        """values (...), raw ones of feature j, NaN where missing -> its columns (..., 1 or 2)"""
+        filled = np.where(np.isnan(values), self.fill[j], values)
+        if not self.schema.features[j].is_categorical:
+            numbers: Encoded = ((filled - self.mean[j]) / self.scale[j])[..., None]
+            return numbers
+        circle = int(np.searchsorted(self._categorical.features, j))
+        points: Encoded = self._categorical.circles.table[circle, filled.astype(np.intp)]
+        return points
+
     def decode(self, encoded: Encoded, origin: Records | None = None, allowed: Allowed | None = None) -> Records:
         """points (n, D) -> records (n, F) on the grid, within the bounds and within `allowed`.
 

@@ -116,6 +116,18 @@ def test_decode_gives_legal_records_and_a_row_alone_equals_the_row_in_a_batch(da
 
 
 @given(st.data())
+def test_a_feature_alone_is_encoded_as_in_its_record(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    records = data.draw(record_matrices(schema))
+    encoder = Encoder.fit(schema, records)
+    encoded = encoder.encode(records)
+    for j, where in enumerate(encoder.columns):
+        np.testing.assert_array_equal(encoder.encode_feature(j, records[:, j]), encoded[:, where])
+        both = encoder.encode_feature(j, np.stack([records[:, j], records[:, j]]))
+        np.testing.assert_array_equal(both[1], encoded[:, where])
+
+
+@given(st.data())
 def test_json_round_trip_is_bit_exact(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     records = data.draw(record_matrices(schema))
