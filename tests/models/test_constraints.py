@@ -177,7 +177,7 @@ def in_range(feature: Feature, given: Range | None, value: float) -> bool:
     return (lower is None or value >= lower - slack) and (upper is None or value <= upper + slack)
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(st.data())
 def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -200,7 +200,7 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
             assert allowed.movable[place, j] == (sets[row][j] != {own})
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.data())
 def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
     schema = data.draw(schemas())
