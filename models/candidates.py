@@ -1,0 +1,120 @@
+"""Candidates of a search: N paths a record, from perturbed starts, at costs spread along the dial (Algorithm 2)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.allowed import Allowed
+from models.constraints import encoded_box
+from models.encoding import cost
+from models.flow import solve
+from models.matrix import Encoded, Records
+from models.model import RecourseModel
+from models.scoring import Targets, chunks, device_of, padded, score_points
+from models.velocity import Request
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """c candidates for each of n records: records (n, c, F), points (n, c, D); cost, agreement, density (n, c)."""
+
+    records: Records
+    points: Encoded
+    cost: Floats
+    agreement: Floats
+    density: Floats
+
+    def take(self, chosen: NDArray[np.intp]) -> "Candidates":
+        """chosen (n, k), positions -> the k chosen ones of each record"""
+        rows = np.arange(len(self.cost))[:, None]
+        return Candidates(*(part[rows, chosen] for part in self.parts))
+
+    def take_rows(self, rows: NDArray[np.intp]) -> "Candidates":
+        """rows (m,) -> the candidates of m records"""
+        return Candidates(*(part[rows] for part in self.parts))
+
+    def replace_rows(self, rows: NDArray[np.intp], others: "Candidates") -> "Candidates":
+        """These candidates, with those of m records replaced by others'"""
+        parts = [part.copy() for part in self.parts]
+        for part, other in zip(parts, others.parts, strict=True):
+            part[rows] = other
+        return Candidates(*parts)
+
+    def beside(self, others: "Candidates") -> "Candidates":
+        pairs = zip(self.parts, others.parts, strict=True)
+        return Candidates(*(np.concatenate([mine, theirs], axis=1) for mine, theirs in pairs))
+
+    @property
+    def parts(self) -> tuple[Records, Encoded, Floats, Floats, Floats]:
+        return self.records, self.points, self.cost, self.agreement, self.density
+
+
+def measure(model: RecourseModel, records: Records, target: Targets, origin: Encoded) -> Candidates:
+    """records (n, c, F) decoded, target (n,), origin (n, D) -> the candidates as they are reported: encoded again"""
+    count, each, features = records.shape
+    points = model.encoder.encode(records.reshape(-1, features))
+    scores = score_points(model, points, np.repeat(target, each))
+    distance = cost(points, np.repeat(origin, each, axis=0))
+    shape = (count, each)
+    return Candidates(
+        records,
+        points.reshape(count, each, -1),
+        distance.reshape(shape),
+        scores.agreement.reshape(shape),
+        scores.density.reshape(shape),
+    )
+
+
+def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Candidates:
+    """`count` candidates for each record of allowed.origin (n, F).
+
+    The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
+    """
+    origin, width = model.encoder.encode(allowed.origin), model.encoder.width
+    spread = np.random.default_rng(seed).normal(0.0, model.config.generator.perturbation, (count, width))
+    spread[0] = 0.0
+    low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
+    log_costs = np.linspace(low, high, count)
+    box = encoded_box(model.encoder, allowed)
+    movable = allowed.movable[:, model.encoder.feature_of_column]
+    ends = np.empty((len(origin) * count, width))
+    for rows in chunks(len(ends)):
+        owner = np.arange(rows.start, rows.stop) // count
+        draw = np.arange(rows.start, rows.stop) % count
+        request = _request(model, origin[owner], target[owner], log_costs[draw], movable[owner], box.lower[owner], box.upper[owner])
+        start = request.point + padded(_float(model, spread[draw]))
+        with torch.no_grad():
+            path = solve(model.velocity, request, start, model.config.flow)
+        ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
+    decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
+    return measure(model, decoded.reshape(len(origin), count, -1), target, origin)
+
+
+def _request(
+    model: RecourseModel,
+    point: Encoded,
+    target: Targets,
+    log_cost: Floats,
+    movable: NDArray[np.bool_],
+    lower: Encoded,
+    upper: Encoded,
+) -> Request:
+    """Padded tensors of the rows."""
+    device = device_of(model)
+    return Request(
+        point=padded(_float(model, point)),
+        target=padded(torch.from_numpy(target).to(device)),
+        log_cost=padded(_float(model, log_cost)),
+        movable=padded(torch.from_numpy(movable).to(device)),
+        lower=padded(_float(model, lower)),
+        upper=padded(_float(model, upper)),
+    )
+
+
+def _float(model: RecourseModel, values: Floats) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.float32)).to(device_of(model))

@@ -1,0 +1,108 @@
+"""Query-efficient local distillation (paper, section of that name), around the answers that the search would give.
+
+Each round runs the flow on training records, decodes where it lands, and buys a few answers from the ensemble: those
+that the search would choose at a random price, and some near the turn of the votes. The surrogate learns from all that
+was bought so far, then the generator is refined against it.
+"""
+
+import numpy as np
+import torch
+
+from models.allowed import Allowed
+from models.candidates import Candidates, generate
+from models.constraints import Constraints, compile_constraints
+from models.ensemble.protocol import Ensemble
+from models.generator_training import GeneratorTrainer
+from models.lessons import Bought, buy
+from models.matrix import Records
+from models.model import RecourseModel
+from models.polishing import polish, worth
+from models.reporting import Report
+from models.schedule import MovingAverage, set_rate
+from models.scoring import Targets
+from models.surrogate_training import SurrogateTrainer
+
+RECORDS = 64
+CANDIDATES = 20
+POLISH_ROUNDS = 3
+PRICES = (0.02, 0.6)
+"""A round's prices are drawn between these, evenly in their logarithm."""
+
+
+def distill(
+    model: RecourseModel,
+    records: Records,
+    labels: Targets,
+    ensemble: Ensemble,
+    surrogate: SurrogateTrainer,
+    generator: GeneratorTrainer,
+    random: np.random.Generator,
+    report: Report,
+) -> None:
+    """records (n, F), labels (n,) of the training split. All bought answers end up in surrogate.bought."""
+    config = model.config.distill
+    generator.average = MovingAverage(model.velocity, model.config.generator.ema)
+    for turn in range(config.rounds):
+        chosen, target = _choose(model, records, labels, config.queries, surrogate, random)
+        device = surrogate.data.points.device
+        bought = buy(ensemble, model.encoder, chosen, torch.from_numpy(target).to(device))
+        surrogate.bought = surrogate.bought.extend(bought)
+        if surrogate.free is not None:
+            surrogate.free.weigh(surrogate.bought)
+        fade = 1.0 - turn / config.rounds
+        set_rate(surrogate.optimizer, config.surrogate_rate * (0.2 + 0.8 * fade))
+        model.pair.train()
+        for _ in range(config.surrogate_steps):
+            surrogate.step()
+        set_rate(generator.optimizer, config.generator_rate * (0.1 + 0.9 * fade))
+        losses = [float(generator.step()) for _ in range(config.generator_steps)]
+        report("distill", turn + 1, config.rounds, losses[-1] if losses else 0.0)
+    model.pair.eval()
+    if config.rounds and config.generator_steps:
+        generator.average.apply()
+
+
+def _choose(
+    model: RecourseModel,
+    records: Records,
+    labels: Targets,
+    count: int,
+    surrogate: SurrogateTrainer,
+    random: np.random.Generator,
+) -> tuple[Records, Targets]:
+    """The records (q, F) to buy in this round, none of them twice, with their targets (q,)"""
+    model.pair.eval()
+    rows = random.integers(len(records), size=min(RECORDS, max(8, len(records))))
+    classes = len(model.classes)
+    target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
+    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
+    allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
+    candidates = generate(model, target, allowed, CANDIDATES, int(random.integers(2**31)))
+    if surrogate.free is not None:
+        landed = torch.from_numpy(candidates.points.reshape(-1, model.encoder.width).astype(np.float32))
+        surrogate.free.add(landed.to(surrogate.data.points.device))
+    prices = np.exp(random.uniform(*np.log(PRICES), size=len(rows)))
+    answers = _answers(model, candidates, target, allowed, prices)
+    turning = candidates.agreement.reshape(-1)
+    weight = turning * (1.0 - turning) + 1e-3
+    extra = random.choice(len(turning), size=count, replace=False, p=weight / weight.sum())
+    flat = candidates.records.reshape(-1, records.shape[1])[extra]
+    share = (2 * count) // 3
+    pool = np.concatenate([answers.records[:share, 0], flat])
+    pool_target = np.concatenate([target[:share], target[extra // CANDIDATES]])
+    _, first = np.unique(np.nan_to_num(pool, nan=-1e300), axis=0, return_index=True)
+    keep = np.sort(first)[:count]
+    return pool[keep], pool_target[keep]
+
+
+def _answers(
+    model: RecourseModel, candidates: Candidates, target: Targets, allowed: Allowed, prices: np.ndarray
+) -> Candidates:
+    """What the search would return at these prices (n, 1)."""
+    best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
+    return polish(model, candidates.take(best), target, allowed, prices, POLISH_ROUNDS)
+
+
+def calibrated_part(bought: Bought, share: float) -> slice:
+    """The last `share` of what was bought: the answers nearest to what the finished model will give."""
+    return slice(len(bought.points) - int(len(bought.points) * share), None)

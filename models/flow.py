@@ -1,0 +1,112 @@
+"""Solving the augmented ODE: dz/dt = v(t, z), de/dt = |v|^2 (paper, equation aug_ode_cost).
+
+Serving uses a fixed grid: an adaptive solver takes one error norm over the whole batch, so that a record's path would
+depend on its neighbours.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torchdiffeq import odeint, odeint_adjoint
+
+from models.config import FlowConfig
+from models.errors import SolverError
+from models.velocity import Request, Velocity
+
+Field = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Path:
+    """end (B, D), energy (B,) = e(1), states (T, B, D) at equal times from 0 to 1, evaluations of the field."""
+
+    end: Tensor
+    energy: Tensor
+    states: Tensor
+    evaluations: int
+
+
+def solve(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
+    """Carry start (B, D) along the field from t = 0 to t = 1, within the request's box."""
+    start = request.project(start)
+    if config.solver == "dopri5":
+        return _solve_adaptive(velocity, request, start, config)
+    return _solve_fixed(velocity, request, start, config)
+
+
+def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
+    """Equal steps; after each one the state is projected onto the box."""
+    embedded, movable = velocity.embed(request), request.movable.to(start.dtype)
+
+    def field(t: Tensor, z: Tensor) -> Tensor:
+        return velocity(t, z, embedded, movable)
+
+    step, stages = STEPS[config.solver]
+    width = 1.0 / config.steps
+    z, energy, states = start, start.new_zeros(len(start)), [start]
+    for i in range(config.steps):
+        speed = step(field, start.new_tensor(i * width), z, width)
+        z = request.project(z + width * speed)
+        energy = energy + width * speed.square().sum(dim=1)
+        states.append(z)
+    return Path(z, energy, torch.stack(states), config.steps * stages)
+
+
+def _euler(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
+    return field(t, z)
+
+
+def _midpoint(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
+    return field(t + width / 2, z + width / 2 * field(t, z))
+
+
+def _rk4(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
+    k1 = field(t, z)
+    k2 = field(t + width / 2, z + width / 2 * k1)
+    k3 = field(t + width / 2, z + width / 2 * k2)
+    k4 = field(t + width, z + width * k3)
+    return (k1 + 2 * k2 + 2 * k3 + k4) / 6
+
+
+STEPS: dict[str, tuple[Callable[[Field, Tensor, Tensor, float], Tensor], int]] = {
+    "euler": (_euler, 1),
+    "midpoint": (_midpoint, 2),
+    "rk4": (_rk4, 4),
+}
+"""The mean speed over one step of each fixed solver, and how often it asks the field."""
+
+
+class _Augmented(nn.Module):
+    """The field of [z, e] in the form that torchdiffeq asks for; it counts, so that a stiff field cannot run for ever."""
+
+    def __init__(self, velocity: Velocity, embedded: Tensor, movable: Tensor, limit: int) -> None:
+        super().__init__()
+        self.velocity = velocity
+        self.embedded, self.movable, self.limit, self.evaluations = embedded, movable, limit, 0
+
+    def forward(self, t: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """t (), state (z (B, D), e (B,)) -> their derivatives"""
+        self.evaluations += 1
+        if self.evaluations > self.limit:
+            reached = f"at t = {float(t):.3f}"
+            raise SolverError(f"The adaptive solver used its {self.limit} evaluations {reached}; use a fixed-step solver.")
+        speed = self.velocity(t, state[0], self.embedded, self.movable)
+        return speed, speed.square().sum(dim=1)
+
+
+def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
+    """Dormand-Prince with one error norm for the batch; the box is imposed on what it returns."""
+    field = _Augmented(velocity, velocity.embed(request), request.movable.to(start.dtype), config.max_evaluations)
+    integrate = odeint_adjoint if config.adjoint and torch.is_grad_enabled() else odeint
+    adjoint = {"adjoint_params": (*velocity.parameters(), field.embedded)} if integrate is odeint_adjoint else {}
+    times = torch.linspace(0.0, 1.0, config.steps + 1, dtype=start.dtype, device=start.device)
+    initial = (start, start.new_zeros(len(start)))
+    try:
+        states, energies = integrate(
+            field, initial, times, method="dopri5", rtol=config.tolerance, atol=config.tolerance, **adjoint
+        )
+    except AssertionError as error:  # torchdiffeq reports divergence this way
+        raise SolverError(f"The adaptive solver diverged ({error}); use a fixed-step solver.") from error
+    return Path(request.project(states[-1]), energies[-1], states, field.evaluations)

@@ -1,0 +1,32 @@
+"""The cost-validity frontier: what each setting of the dial costs, measured on the validation split without a query."""
+
+import numpy as np
+
+from models.candidates import generate
+from models.constraints import Constraints, compile_constraints
+from models.matrix import Records
+from models.model import FrontierPoint, RecourseModel
+from models.polishing import polish, worth
+from models.scoring import Targets
+
+PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 16))
+RECORDS = 150
+CANDIDATES = 30
+
+
+def measure_frontier(model: RecourseModel, records: Records, labels: Targets, seed: int) -> tuple[FrontierPoint, ...]:
+    """records (n, F), labels (n,): for each price, the mean cost and expected agreement of the answers to some of them"""
+    random = np.random.default_rng(seed)
+    rows = random.permutation(len(records))[:RECORDS]
+    classes = len(model.classes)
+    target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
+    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
+    allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
+    candidates = generate(model, target, allowed, CANDIDATES, seed)
+    points = []
+    for price in PRICES:
+        prices = np.full(len(rows), price)
+        best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
+        answer = polish(model, candidates.take(best), target, allowed, prices, 4)
+        points.append(FrontierPoint(price, float(answer.cost.mean()), float(answer.agreement.mean())))
+    return tuple(points)

@@ -1,0 +1,57 @@
+"""The trained model: everything that the search needs, and nothing of the training data."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.config import Config
+from models.encoding import Encoder
+from models.surrogate import SurrogatePair
+from models.velocity import Velocity
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Turns the networks' mean log-probabilities into the expected share of votes: softmax(slope * log p + bias)."""
+
+    slope: float
+    bias: NDArray[np.float64]
+
+    @classmethod
+    def identity(cls, classes: int) -> "Calibration":
+        return cls(1.0, np.zeros(classes))
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One setting of the dial, measured on the validation split without a query: price, mean cost, mean agreement."""
+
+    price: float
+    cost: float
+    agreement: float
+
+
+@dataclass(frozen=True, eq=False)
+class RecourseModel:
+    """A generator, its distilled surrogate, and how far the validation split says that they reach."""
+
+    encoder: Encoder
+    config: Config
+    pair: SurrogatePair
+    velocity: Velocity
+    calibration: Calibration
+    flowing: frozenset[str]
+    seed: int
+    queries: int = 0
+    frontier: tuple[FrontierPoint, ...] = field(default=())
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.encoder.schema.classes
+
+    def price_for_cost(self, cost: float) -> float:
+        """The price at which the validation split's mean cost is `cost`, interpolated along the frontier."""
+        ordered = sorted(self.frontier, key=lambda point: point.cost)
+        costs, prices = [point.cost for point in ordered], [np.log(point.price) for point in ordered]
+        return float(np.exp(np.interp(cost, costs, prices)))

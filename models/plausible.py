@@ -1,0 +1,97 @@
+"""Plausible models: a handful of ordinary classifiers trained on the same data, which cost no query.
+
+Model multiplicity is what makes advice fragile, so the surrogate is first taught where plausible models agree. The
+answers that are bought from the lender's models then weigh them: a voter that sides with the black boxes counts more.
+A constant voter for each class takes up black boxes that always say the same.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from models.ensemble.member import Codes
+from models.matrix import Encoded
+
+SLOW_ROWS = 4000
+"""kNN, SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
+PRIOR = 3.0
+"""How strongly the weights are held at equal shares, in units of one bought answer's row."""
+
+
+class _Classifier(Protocol):
+    def predict(self, x: Encoded) -> NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class PlausibleModels:
+    """s voters over K classes; weights (s + K,), the last K of them for the constant voters."""
+
+    voters: tuple[_Classifier, ...]
+    classes: int
+
+    @property
+    def equal_weights(self) -> NDArray[np.float64]:
+        voters = len(self.voters)
+        return np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)])
+
+    def votes(self, points: Encoded) -> NDArray[np.int8]:
+        """points (n, D) -> the class that each voter says (s, n)"""
+        with threadpool_limits(limits=1):
+            return np.stack([voter.predict(points).astype(np.int8) for voter in self.voters])
+
+    def shares(self, votes: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """votes (s, n), weights (s + K,) -> the weighted share of each class (n, K)"""
+        said = votes[:, :, None] == np.arange(self.classes)
+        voters = len(self.voters)
+        share: NDArray[np.float64] = np.einsum("snk,s->nk", said, weights[:voters]) + weights[voters:]
+        return share / share.sum(axis=1, keepdims=True)
+
+    def weigh(self, votes: NDArray[np.int8], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights that best reproduce bought shares (q, K) from votes (s, q): least squares, none negative."""
+        voters, size = len(self.voters), len(self.voters) + self.classes
+        said = (votes[:, :, None] == np.arange(self.classes)).transpose(1, 2, 0).reshape(-1, voters)
+        constant = np.tile(np.eye(self.classes), (len(shares), 1))
+        prior = PRIOR * self.equal_weights
+        design = np.vstack([np.hstack([said, constant]), PRIOR * np.eye(size)])
+        weights, _ = nnls(design, np.concatenate([shares.reshape(-1), prior]))
+        return np.asarray(weights / weights.sum())
+
+
+def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, y: Codes) -> _Classifier:
+    """A perceptron that ends at its last epoch is as plausible as any: no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted: _Classifier = model.fit(x, y)
+    return fitted
+
+
+def fit_plausible(x: Encoded, y: Codes, classes: int, seed: int) -> PlausibleModels:
+    """x (n, D), y (n,) -> the voters, by settings that suit most tabular data"""
+    order = np.random.default_rng(seed).permutation(len(x))[:SLOW_ROWS]
+    few_x, few_y = x[order], y[order]
+    if len(np.unique(few_y)) < classes:
+        few_x, few_y = x, y
+    quick = [
+        RandomForestClassifier(60, max_depth=10, random_state=seed, n_jobs=1),
+        ExtraTreesClassifier(60, max_depth=12, random_state=seed, n_jobs=1),
+        HistGradientBoostingClassifier(max_iter=100, random_state=seed),
+        HistGradientBoostingClassifier(max_iter=150, max_depth=3, random_state=seed + 1),
+    ]
+    slow = [
+        KNeighborsClassifier(min(9, len(few_x)), n_jobs=1),
+        SVC(C=3.0, gamma=1.0 / x.shape[1] if x.shape[1] > 4 else 2.0, random_state=seed),
+        MLPClassifier((64, 64), alpha=1e-2, batch_size=min(128, len(few_x)), max_iter=40, tol=0.0, random_state=seed),
+    ]
+    with threadpool_limits(limits=1):
+        fitted = [model.fit(x, y) for model in quick] + [_fit_quietly(model, few_x, few_y) for model in slow]
+    return PlausibleModels(tuple(fitted), classes)

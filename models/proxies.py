@@ -1,0 +1,84 @@
+"""What may stand in for the density score in the generator's loss (paper, appendix "Plug-in Density Proxies").
+
+Each is a function of points (B, D), target (B,) and the surrogate's readings that returns a score (B,), higher where
+the data are denser. `nce` is the method's own; the others are there to be compared with it.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from models.config import DensityProxy, NoiseConfig
+from models.density import density_score, draw_noise
+from models.errors import ConfigError
+from models.surrogate import Reading
+
+Score: TypeAlias = Callable[[Tensor, Tensor, tuple[Reading, Reading]], Tensor]
+NEIGHBORS = 20
+REFERENCES = 2000
+
+
+def make_proxy(name: DensityProxy, points: Tensor, bound: float, noise: NoiseConfig, random: torch.Generator) -> Score:
+    """The score `name`, fitted to the training points (n, D) where it needs them."""
+    if name == "nce":
+        return _nce
+    if name == "none":
+        return lambda points, target, readings: points.new_full((len(points),), torch.inf)
+    if name == "disc2":
+        return _discriminator(points, bound, noise, random)
+    chosen = torch.randperm(len(points), generator=random, device=points.device)[:REFERENCES]
+    if name == "knn":
+        return _neighbours(points[chosen])
+    if name == "lof":
+        return _outlier_factor(points[chosen])
+    raise ConfigError(f"There is no density proxy '{name}'; choose from nce, none, disc2, knn, lof.")
+
+
+def _nce(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> Tensor:
+    """The lower of the two networks' scores."""
+    first, second = readings
+    return torch.minimum(density_score(first.logits, target), density_score(second.logits, target))
+
+
+def _discriminator(points: Tensor, bound: float, noise: NoiseConfig, random: torch.Generator) -> Score:
+    """The logit of a small network that tells training points from noise."""
+    width = points.shape[1]
+    net = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)).to(points.device)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=1e-4)
+    for _ in range(500):
+        real = points[torch.randint(len(points), (256,), generator=random, device=points.device)]
+        fake = draw_noise(max(1, round(256 * noise.ratio)), width, bound, random)
+        loss = nn.functional.softplus(-net(real)).mean() + noise.ratio * nn.functional.softplus(net(fake)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    net.requires_grad_(False)
+    return lambda points, target, readings: net(points).squeeze(1)
+
+
+def _nearest(points: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
+    """points (B, D), references (R, D) -> distances and indices (B, k) of the nearest references"""
+    found = torch.cdist(points, references).topk(min(NEIGHBORS, len(references)), dim=1, largest=False)
+    return found.values, found.indices
+
+
+def _neighbours(references: Tensor) -> Score:
+    """Minus the mean distance to the k nearest training points."""
+    return lambda points, target, readings: -_nearest(points, references)[0].mean(dim=1)
+
+
+def _outlier_factor(references: Tensor) -> Score:
+    """Minus the local outlier factor against the training points."""
+    distances, neighbours = _nearest(references, references)
+    radius = distances[:, -1]
+    reach = torch.maximum(distances, radius[neighbours])
+    density = 1.0 / reach.mean(dim=1).clamp_min(1e-6)
+
+    def score(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> Tensor:
+        distances, neighbours = _nearest(points, references)
+        own = 1.0 / torch.maximum(distances, radius[neighbours]).mean(dim=1).clamp_min(1e-6)
+        return -density[neighbours].mean(dim=1) / own
+
+    return score

@@ -1,0 +1,115 @@
+"""Training from top to bottom: encode, teach the surrogate, train the generator, distil, calibrate, measure the dial."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from models.calibration import fit_calibration
+from models.config import Config
+from models.density import noise_bound
+from models.distillation import distill
+from models.encoding import Encoder
+from models.ensemble.meter import QueryMeter
+from models.ensemble.protocol import Ensemble
+from models.errors import DataError
+from models.feature_selection import flowing_features
+from models.frontier import measure_frontier
+from models.generator_training import GeneratorTrainer, training_boxes
+from models.lessons import FreeLessons, mix_points
+from models.matrix import Records
+from models.model import Calibration, RecourseModel
+from models.plausible import fit_plausible
+from models.proxies import make_proxy
+from models.reporting import Report, silent
+from models.scoring import Targets
+from models.snapping import Snapper
+from models.surrogate import SurrogatePair
+from models.surrogate_training import SurrogateTrainer, TrainingData
+from models.velocity import Velocity
+
+FREE_LESSONS = 12_000
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Records (n, F) and their class codes (n,)."""
+
+    records: Records
+    labels: Targets
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def train(
+    encoder: Encoder,
+    training: Labelled,
+    validation: Labelled,
+    ensemble: Ensemble,
+    config: Config,
+    *,
+    seed: int = 0,
+    query_limit: int | None = None,
+    report: Report = silent,
+) -> RecourseModel:
+    """The whole method. At most `query_limit` records (by default all that distillation plans) are put to the ensemble."""
+    classes, device = len(encoder.schema.classes), torch.device(config.device)
+    if len(np.unique(training.labels)) < classes:
+        raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
+    meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
+    config = _within(config, meter.limit)
+    random = torch.Generator(device=device).manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        data = _training_data(encoder, training, config, device)
+        flowing = flowing_features(encoder, data, config, seed)
+        snapper = Snapper(encoder, device)
+        pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
+        velocity = Velocity(encoder.width, classes, config.flow.width).to(device)
+    surrogate = SurrogateTrainer(pair, data, config, random)
+    if config.surrogate.plausible:
+        surrogate.free = _free_lessons(encoder, training, data, snapper, classes, seed, random)
+    surrogate.pretrain(report)
+    boxes = training_boxes(encoder, training.records, flowing, device)
+    score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, random)
+    generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
+    generator.train(surrogate, report)
+    model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
+    rng = np.random.default_rng(seed)
+    distill(model, training.records, training.labels, meter, surrogate, generator, rng, report)
+    pair.eval()
+    model = replace(model, calibration=fit_calibration(pair, surrogate.bought, classes), queries=meter.spent)
+    return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))
+
+
+def _within(config: Config, limit: int) -> Config:
+    """The configuration with no more rounds and queries than the limit pays for."""
+    distill = config.distill
+    if config.queries <= limit:
+        return config
+    if limit < distill.rounds:
+        return replace(config, distill=replace(distill, rounds=limit, queries=min(distill.queries, 1)))
+    return replace(config, distill=replace(distill, queries=limit // distill.rounds))
+
+
+def _training_data(encoder: Encoder, training: Labelled, config: Config, device: torch.device) -> TrainingData:
+    points = torch.from_numpy(encoder.encode(training.records).astype(np.float32)).to(device)
+    labels = torch.from_numpy(training.labels).to(device)
+    return TrainingData(points, labels, noise_bound(points, config.noise))
+
+
+def _free_lessons(
+    encoder: Encoder,
+    training: Labelled,
+    data: TrainingData,
+    snapper: Snapper,
+    classes: int,
+    seed: int,
+    random: torch.Generator,
+) -> FreeLessons:
+    """The plausible models' votes on points between the classes."""
+    plausible = fit_plausible(encoder.encode(training.records), training.labels, classes, seed)
+    lessons = FreeLessons(plausible, encoder.width, data.points.device)
+    lessons.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
+    return lessons

@@ -1,0 +1,58 @@
+"""The velocity field v(t, z; context) of the generator.
+
+The context is what the field knows of a request: the record, the target, log lambda_cost (the robustness dial), which
+columns may move, and the box that they may move in. It does not change along the path, so its share of the first
+layer is computed once a solve.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+TIME_FEATURES = 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """B requests in encoded space: point, movable, lower, upper (B, D); target (B,); log_cost (B,) = log lambda_cost."""
+
+    point: Tensor
+    target: Tensor
+    log_cost: Tensor
+    movable: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def project(self, state: Tensor) -> Tensor:
+        """state (B, D) -> the nearest state in the box; a frozen column goes back to the record's own value"""
+        boxed = torch.minimum(torch.maximum(state, self.lower), self.upper)
+        return torch.where(self.movable, boxed, self.point)
+
+
+class Velocity(nn.Module):
+    """A residual-free network of three hidden layers; its last layer starts at zero, so the first flow stays at home."""
+
+    def __init__(self, width_in: int, classes: int, width: int) -> None:
+        super().__init__()
+        self.target = nn.Embedding(classes, 8)
+        self.context = nn.Linear(4 * width_in + 8 + 1, width)
+        self.state = nn.Linear(width_in + TIME_FEATURES, width, bias=False)
+        self.body = nn.Sequential(nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
+        self.out = nn.Linear(width, width_in)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def embed(self, request: Request) -> Tensor:
+        """request -> (B, width), the part of the first layer that does not change along the path"""
+        room_down = (request.point - request.lower).clamp(-1.0, 2.0)
+        room_up = (request.upper - request.point).clamp(-1.0, 2.0)
+        known = [request.point, request.movable.to(request.point.dtype), room_down, room_up]
+        return self.context(torch.cat([*known, self.target(request.target), request.log_cost[:, None]], dim=1))
+
+    def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
+        """t (), z (B, D), embedded (B, width), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
+        clock = torch.stack([t, t * t, torch.sin(math.pi * t), torch.cos(math.pi * t)]).to(z.dtype)
+        hidden = self.state(torch.cat([z, clock.expand(len(z), TIME_FEATURES)], dim=1)) + embedded
+        return self.out(self.body(hidden)) * movable
