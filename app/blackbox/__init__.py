@@ -1,0 +1,1 @@
+"""The lender's models: local or remote, and reached through the metered proxy only."""
