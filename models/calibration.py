@@ -22,14 +22,14 @@ def fit_calibration(pair: SurrogatePair, bought: Bought, classes: int) -> Calibr
     shares = bought.shares.double()
     log_slope = torch.zeros((), dtype=torch.float64, device=mean.device, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, device=mean.device, requires_grad=True)
-    optimizer = torch.optim.LBFGS([log_slope, bias], max_iter=100, line_search_fn="strong_wolfe")
+    optimizer: torch.optim.Optimizer = torch.optim.LBFGS([log_slope, bias], max_iter=100, line_search_fn="strong_wolfe")
 
-    def closure() -> torch.Tensor:
+    def closure() -> float:
         optimizer.zero_grad()
         fitted = torch.log_softmax(log_slope.exp() * mean + bias, dim=1)
         loss = -(shares * fitted).sum(dim=1).mean() + PRIOR * (log_slope.square() + bias.square().sum())
         torch.autograd.backward(loss)
-        return loss
+        return float(loss)
 
     optimizer.step(closure)
     return Calibration(float(log_slope.detach().exp()), np.asarray(bias.detach().cpu().numpy()))

@@ -1,7 +1,9 @@
 """Every setting of the method, with the two presets: `paper` (as published) and `fast` (ours, the default)."""
 
+import math
+import re
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from models.errors import ConfigError
 
@@ -14,6 +16,18 @@ def _require(holds: bool, message: str) -> None:
         raise ConfigError(message)
 
 
+def _positive(name: str, value: float) -> None:
+    _require(0 < value < math.inf, f"{name} is {value}; it must be a finite number above 0.")
+
+
+def _at_least(name: str, value: float, least: int) -> None:
+    _require(least <= value < math.inf, f"{name} is {value}; it must be a finite number of at least {least}.")
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    _require(value in choices, f"{name} is '{value}'; choose from {', '.join(choices)}.")
+
+
 @dataclass(frozen=True, slots=True)
 class NoiseConfig:
     """The noise class: uniform on [-C, C]^D, `ratio` noise points a data point (tau of the paper)."""
@@ -24,14 +38,16 @@ class NoiseConfig:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.ratio > 0, f"noise.ratio is {self.ratio}; it must be above 0.")
-        _require(self.beta > 0, f"noise.beta is {self.beta}; it must be above 0.")
-        _require(self.bound is None or self.bound > 0, f"noise.bound is {self.bound}; it must be above 0.")
+        _positive("noise.ratio", self.ratio)
+        _positive("noise.beta", self.beta)
+        _at_least("noise.weight", self.weight, 0)
+        if self.bound is not None:
+            _positive("noise.bound", self.bound)
 
 
 @dataclass(frozen=True, slots=True)
 class SurrogateConfig:
-    """The pair of networks. `votes` adds a head for the share of models that say each class (section 6 of the README)."""
+    """The pair of networks. `votes` adds a head for the share of models that say each class; `plausible` teaches it."""
 
     width: int = 128
     spectral: bool = False
@@ -43,8 +59,12 @@ class SurrogateConfig:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        _require(self.width >= 8, f"surrogate.width is {self.width}; it must be at least 8.")
-        _require(self.votes or not self.plausible, "surrogate.plausible needs surrogate.votes, the head that it teaches.")
+        _at_least("surrogate.width", self.width, 8)
+        _at_least("surrogate.steps", self.steps, 0)
+        _at_least("surrogate.batch", self.batch, 1)
+        _positive("surrogate.learning_rate", self.learning_rate)
+        _at_least("surrogate.weight_decay", self.weight_decay, 0)
+        _require(self.votes or not self.plausible, "surrogate.plausible teaches the head that surrogate.votes adds.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +79,11 @@ class FlowConfig:
     max_evaluations: int = 2000
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 1, f"flow.steps is {self.steps}; it must be at least 1.")
-        _require(self.solver != "dopri5" or self.tolerance > 0, f"flow.tolerance is {self.tolerance}; it must be above 0.")
+        _one_of("flow.solver", self.solver, get_args(Solver))
+        _at_least("flow.width", self.width, 8)
+        _at_least("flow.steps", self.steps, 1)
+        _positive("flow.tolerance", self.tolerance)
+        _at_least("flow.max_evaluations", self.max_evaluations, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +98,13 @@ class LossConfig:
     path: bool = False
 
     def __post_init__(self) -> None:
-        _require(0 < self.cost_low <= self.cost_high, f"loss.cost goes from {self.cost_low} to {self.cost_high}.")
-        _require(self.density >= 0, f"loss.density is {self.density}; it must not be negative.")
+        _one_of("loss.proxy", self.proxy, get_args(DensityProxy))
+        _positive("loss.cost_low", self.cost_low)
+        _positive("loss.cost_high", self.cost_high)
+        span = f"loss.cost_low is {self.cost_low} and loss.cost_high {self.cost_high}"
+        _require(self.cost_low <= self.cost_high, f"{span}; the low one must not be above the high one.")
+        _at_least("loss.valid", self.valid, 0)
+        _at_least("loss.density", self.density, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +123,16 @@ class GeneratorConfig:
     perturbation: float = 0.05
 
     def __post_init__(self) -> None:
+        _at_least("generator.steps", self.steps, 0)
+        if self.epochs is not None:
+            _at_least("generator.epochs", self.epochs, 0)
+        _at_least("generator.batch", self.batch, 1)
+        _positive("generator.learning_rate", self.learning_rate)
+        _at_least("generator.weight_decay", self.weight_decay, 0)
+        _require(0 <= self.warmup <= 1, f"generator.warmup is {self.warmup}; it must lie in [0, 1].")
         _require(0 <= self.ema < 1, f"generator.ema is {self.ema}; it must lie in [0, 1).")
         _require(0 <= self.constrained <= 1, f"generator.constrained is {self.constrained}; it must lie in [0, 1].")
+        _at_least("generator.perturbation", self.perturbation, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +147,12 @@ class DistillConfig:
     generator_rate: float = 5e-4
 
     def __post_init__(self) -> None:
-        _require(self.rounds >= 0 and self.queries >= 0, "distill.rounds and distill.queries must not be negative.")
+        _at_least("distill.rounds", self.rounds, 0)
+        _at_least("distill.queries", self.queries, 0)
+        _at_least("distill.surrogate_steps", self.surrogate_steps, 0)
+        _at_least("distill.generator_steps", self.generator_steps, 0)
+        _positive("distill.surrogate_rate", self.surrogate_rate)
+        _positive("distill.generator_rate", self.generator_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +169,10 @@ class Config:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        top = self.top_features
-        _require(top is None or top >= 1, f"top_features is {top}; at least 1 feature has to flow.")
+        if self.top_features is not None:
+            _at_least("top_features", self.top_features, 1)
+        known = re.fullmatch(r"cpu|cuda(:\d+)?", self.device) is not None
+        _require(known, f"device is '{self.device}'; choose cpu, cuda, or one card of several such as cuda:1.")
 
     @property
     def queries(self) -> int:

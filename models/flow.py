@@ -6,6 +6,7 @@ depend on its neighbours.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,8 @@ def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: Fl
     embedded, movable = velocity.embed(request), request.movable.to(start.dtype)
 
     def field(t: Tensor, z: Tensor) -> Tensor:
-        return velocity(t, z, embedded, movable)
+        speed: Tensor = velocity(t, z, embedded, movable)
+        return speed
 
     step, stages = STEPS[config.solver]
     width = 1.0 / config.steps
@@ -79,7 +81,7 @@ STEPS: dict[str, tuple[Callable[[Field, Tensor, Tensor, float], Tensor], int]] =
 
 
 class _Augmented(nn.Module):
-    """The field of [z, e] in the form that torchdiffeq asks for; it counts, so that a stiff field cannot run for ever."""
+    """The field of [z, e] as torchdiffeq asks for it; it counts, so that a stiff field cannot run for ever."""
 
     def __init__(self, velocity: Velocity, embedded: Tensor, movable: Tensor, limit: int) -> None:
         super().__init__()
@@ -90,23 +92,26 @@ class _Augmented(nn.Module):
         """t (), state (z (B, D), e (B,)) -> their derivatives"""
         self.evaluations += 1
         if self.evaluations > self.limit:
-            reached = f"at t = {float(t):.3f}"
-            raise SolverError(f"The adaptive solver used its {self.limit} evaluations {reached}; use a fixed-step solver.")
+            fact = f"used its {self.limit} evaluations and had reached t = {float(t):.3f}"
+            raise SolverError(f"The adaptive solver {fact}; use a fixed-step solver.")
         speed = self.velocity(t, state[0], self.embedded, self.movable)
         return speed, speed.square().sum(dim=1)
 
 
 def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
-    """Dormand-Prince with one error norm for the batch; the box is imposed on what it returns."""
+    """Dormand-Prince with one error norm for the batch; the box is imposed on the states that it returns."""
     field = _Augmented(velocity, velocity.embed(request), request.movable.to(start.dtype), config.max_evaluations)
-    integrate = odeint_adjoint if config.adjoint and torch.is_grad_enabled() else odeint
-    adjoint = {"adjoint_params": (*velocity.parameters(), field.embedded)} if integrate is odeint_adjoint else {}
+    integrate = odeint
+    if config.adjoint and torch.is_grad_enabled():
+        integrate = partial(odeint_adjoint, adjoint_params=(*velocity.parameters(), field.embedded))
     times = torch.linspace(0.0, 1.0, config.steps + 1, dtype=start.dtype, device=start.device)
     initial = (start, start.new_zeros(len(start)))
     try:
         states, energies = integrate(
-            field, initial, times, method="dopri5", rtol=config.tolerance, atol=config.tolerance, **adjoint
+            field, initial, times, method="dopri5", rtol=config.tolerance, atol=config.tolerance
         )
-    except AssertionError as error:  # torchdiffeq reports divergence this way
-        raise SolverError(f"The adaptive solver diverged ({error}); use a fixed-step solver.") from error
-    return Path(request.project(states[-1]), energies[-1], states, field.evaluations)
+    except AssertionError as error:  # torchdiffeq reports divergence this way, with the whole state in its message
+        fact = f"diverged after {field.evaluations} evaluations"
+        raise SolverError(f"The adaptive solver {fact}; use a fixed-step solver or a lower learning rate.") from error
+    states = request.project(states)
+    return Path(states[-1], energies[-1], states, field.evaluations)

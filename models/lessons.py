@@ -49,10 +49,10 @@ class Bought:
 def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor) -> Bought:
     """Put records (q, F) to the ensemble; a record that no member answered teaches nothing and is left out."""
     answered = ensemble.predict_proba(records)
-    present = ~np.isnan(answered).any(axis=2)
+    present = np.logical_not(np.isnan(answered).any(axis=2))
     known = present.any(axis=0)
     if len(records) and not known.any():
-        raise EnsembleError(f"No model of the ensemble answered for any of {len(records)} records; training cannot go on.")
+        raise EnsembleError(f"No model of the ensemble answered for any of {len(records)} records; see that it is up.")
     answered, present, classes = answered[:, known], present[:, known], answered.shape[2]
     weight = present[:, :, None] / present.sum(axis=0)[None, :, None]
     filled = np.where(present[:, :, None], answered, 0.0)

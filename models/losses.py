@@ -24,7 +24,13 @@ class GeneratorLoss:
 
 
 def generator_loss(
-    pair: SurrogatePair, request: Request, path: Path, landed: Tensor, score: Score, threshold: float, config: LossConfig
+    pair: SurrogatePair,
+    request: Request,
+    path: Path,
+    landed: Tensor,
+    score: Score,
+    threshold: float,
+    config: LossConfig,
 ) -> GeneratorLoss:
     """landed (B, D) is the end of the path as a model will see it; threshold is log tau"""
     readings = pair(landed)

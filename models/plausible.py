@@ -54,7 +54,8 @@ class PlausibleModels:
         said = votes[:, :, None] == np.arange(self.classes)
         voters = len(self.voters)
         share: NDArray[np.float64] = np.einsum("snk,s->nk", said, weights[:voters]) + weights[voters:]
-        return share / share.sum(axis=1, keepdims=True)
+        normalised: NDArray[np.float64] = share / share.sum(axis=1, keepdims=True)
+        return normalised
 
     def weigh(self, votes: NDArray[np.int8], shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights that best reproduce bought shares (q, K) from votes (s, q): least squares, none negative."""

@@ -45,39 +45,44 @@ def _nce(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> T
 def _discriminator(points: Tensor, bound: float, noise: NoiseConfig, random: torch.Generator) -> Score:
     """The logit of a small network that tells training points from noise."""
     width = points.shape[1]
-    net = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)).to(points.device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(random.initial_seed())
+        net = nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    net.to(points.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=1e-4)
     for _ in range(500):
         real = points[torch.randint(len(points), (256,), generator=random, device=points.device)]
         fake = draw_noise(max(1, round(256 * noise.ratio)), width, bound, random)
         loss = nn.functional.softplus(-net(real)).mean() + noise.ratio * nn.functional.softplus(net(fake)).mean()
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
     net.requires_grad_(False)
     return lambda points, target, readings: net(points).squeeze(1)
 
 
-def _nearest(points: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
-    """points (B, D), references (R, D) -> distances and indices (B, k) of the nearest references"""
-    found = torch.cdist(points, references).topk(min(NEIGHBORS, len(references)), dim=1, largest=False)
+def _nearest(distances: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
+    """distances (B, R) to the references -> distances and indices (B, neighbours) of the nearest ones"""
+    found = distances.topk(neighbours, dim=1, largest=False)
     return found.values, found.indices
 
 
 def _neighbours(references: Tensor) -> Score:
-    """Minus the mean distance to the k nearest training points."""
-    return lambda points, target, readings: -_nearest(points, references)[0].mean(dim=1)
+    """Minus the mean distance to the k nearest training points (R, D)."""
+    count = min(NEIGHBORS, len(references))
+    return lambda points, target, readings: -_nearest(torch.cdist(points, references), count)[0].mean(dim=1)
 
 
 def _outlier_factor(references: Tensor) -> Score:
-    """Minus the local outlier factor against the training points."""
-    distances, neighbours = _nearest(references, references)
+    """Minus the local outlier factor against the training points (R, D), none of which is its own neighbour."""
+    count = min(NEIGHBORS, len(references) - 1)
+    distances, neighbours = _nearest(torch.cdist(references, references).fill_diagonal_(torch.inf), count)
     radius = distances[:, -1]
     reach = torch.maximum(distances, radius[neighbours])
     density = 1.0 / reach.mean(dim=1).clamp_min(1e-6)
 
     def score(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> Tensor:
-        distances, neighbours = _nearest(points, references)
+        distances, neighbours = _nearest(torch.cdist(points, references), count)
         own = 1.0 / torch.maximum(distances, radius[neighbours]).mean(dim=1).clamp_min(1e-6)
         return -density[neighbours].mean(dim=1) / own
 

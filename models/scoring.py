@@ -23,7 +23,7 @@ Targets = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Scores:
-    """agreement (n,): the expected share of models that say the target; density (n,): the lower of the two S(x | y*)."""
+    """agreement (n,): the expected share of models that say the target; density (n,): the lower of both S(x | y*)."""
 
     agreement: NDArray[np.float64]
     density: NDArray[np.float64]

@@ -27,7 +27,8 @@ class Snapper:
         self.numeric = torch.tensor([encoder.columns[j].start for j in numeric], dtype=torch.long, device=device)
         self.circular = torch.tensor([encoder.columns[j].start for j in circular], dtype=torch.long, device=device)
         self.mean, self.scale = tensor(encoder.mean[numeric].tolist()), tensor(encoder.scale[numeric].tolist())
-        self.lower, self.upper = tensor([features[j].lower for j in numeric]), tensor([features[j].upper for j in numeric])
+        self.lower = tensor([features[j].lower for j in numeric])
+        self.upper = tensor([features[j].upper for j in numeric])
         self.step = tensor([features[j].step for j in numeric])
         self.categories = tensor([len(features[j].categories) for j in circular])
         nullable = np.array([features[j].nullable for j in circular], dtype=np.float32)
@@ -47,7 +48,8 @@ class Snapper:
             level = torch.remainder(torch.round(turn), self.levels)
             beside = torch.where(turn < level, level - 1, torch.zeros_like(level))
             level = torch.where(level >= self.categories, beside, level)
-            snapped[:, self.circular], snapped[:, self.circular + 1] = torch.cos(level * width), torch.sin(level * width)
+            snapped[:, self.circular] = torch.cos(level * width)
+            snapped[:, self.circular + 1] = torch.sin(level * width)
         return snapped
 
     def through(self, points: Tensor) -> Tensor:

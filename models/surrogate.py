@@ -1,4 +1,4 @@
-"""The surrogate f: a pair of different networks that stand for the black boxes (paper, "NCE-based Conditional Density").
+"""The surrogate f: a pair of networks that stands for the black boxes (paper, "NCE-based Conditional Density").
 
 Each network gives K+1 logits, the noise class last. With `votes` it has a second head of K logits for the share of
 black-box models that say each class: where labels are noisy, that share is far steeper than the chance of the label,

@@ -16,7 +16,7 @@ TIME_FEATURES = 4
 
 @dataclass(frozen=True)
 class Request:
-    """B requests in encoded space: point, movable, lower, upper (B, D); target (B,); log_cost (B,) = log lambda_cost."""
+    """B requests in encoded space: point, movable, lower, upper (B, D); target, log_cost = log lambda_cost (B,)."""
 
     point: Tensor
     target: Tensor
@@ -32,7 +32,7 @@ class Request:
 
 
 class Velocity(nn.Module):
-    """A residual-free network of three hidden layers; its last layer starts at zero, so the first flow stays at home."""
+    """A plain network of three hidden layers; the layer after them starts at zero, so the first flow stays at home."""
 
     def __init__(self, width_in: int, classes: int, width: int) -> None:
         super().__init__()
@@ -49,10 +49,13 @@ class Velocity(nn.Module):
         room_down = (request.point - request.lower).clamp(-1.0, 2.0)
         room_up = (request.upper - request.point).clamp(-1.0, 2.0)
         known = [request.point, request.movable.to(request.point.dtype), room_down, room_up]
-        return self.context(torch.cat([*known, self.target(request.target), request.log_cost[:, None]], dim=1))
+        known += [self.target(request.target), request.log_cost[:, None]]
+        embedded: Tensor = self.context(torch.cat(known, dim=1))
+        return embedded
 
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
         """t (), z (B, D), embedded (B, width), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
         clock = torch.stack([t, t * t, torch.sin(math.pi * t), torch.cos(math.pi * t)]).to(z.dtype)
         hidden = self.state(torch.cat([z, clock.expand(len(z), TIME_FEATURES)], dim=1)) + embedded
-        return self.out(self.body(hidden)) * movable
+        speed: Tensor = self.out(self.body(hidden)) * movable
+        return speed
