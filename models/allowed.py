@@ -45,3 +45,24 @@ class Allowed:
         return Allowed(
             self.origin[rows], self.lower[rows], self.upper[rows], levels, self.movable[rows], self.missing[rows]
         )
+
+    def own_fits(self) -> NDArray[np.bool_]:
+        """Whether the origin's own values are allowed (n, F): a range may ask for a change."""
+        gone = np.isnan(self.origin)
+        categorical = self.levels.any(axis=2)
+        level = np.where(gone | ~categorical, 0.0, self.origin).astype(np.intp)
+        listed = np.take_along_axis(self.levels, level[:, :, None], axis=2)[:, :, 0]
+        inside = (self.origin >= self.lower) & (self.origin <= self.upper)
+        fits: NDArray[np.bool_] = np.where(gone, self.missing, np.where(categorical, listed, inside))
+        return fits | ~self.movable
+
+    def freeze(self, mask: NDArray[np.bool_]) -> "Allowed":
+        """With the features of mask (n, F) frozen at their own values, which must be allowed."""
+        return Allowed(
+            self.origin,
+            np.where(mask, self.origin, self.lower),
+            np.where(mask, self.origin, self.upper),
+            self.levels,
+            self.movable & ~mask,
+            self.missing | (mask & np.isnan(self.origin)),
+        )

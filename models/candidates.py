@@ -45,6 +45,14 @@ class Candidates:
             part[rows] = other
         return Candidates(*parts)
 
+    def flatten(self) -> "Candidates":
+        """c candidates of n records as one candidate of n * c records"""
+        return Candidates(*(part.reshape(-1, 1, *part.shape[2:]) for part in self.parts))
+
+    def unflatten(self, count: int) -> "Candidates":
+        """The reverse of `flatten`, for n = count records"""
+        return Candidates(*(part.reshape(count, -1, *part.shape[2:]) for part in self.parts))
+
     def beside(self, others: "Candidates") -> "Candidates":
         pairs = zip(self.parts, others.parts, strict=True)
         return Candidates(*(np.concatenate([mine, theirs], axis=1) for mine, theirs in pairs))
@@ -86,7 +94,9 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
     for rows in chunks(len(ends)):
         owner = np.arange(rows.start, rows.stop) // count
         draw = np.arange(rows.start, rows.stop) % count
-        request = _request(model, origin[owner], target[owner], log_costs[draw], movable[owner], box.lower[owner], box.upper[owner])
+        request = _request(
+            model, origin[owner], target[owner], log_costs[draw], movable[owner], box.lower[owner], box.upper[owner]
+        )
         start = request.point + padded(_float(model, spread[draw]))
         with torch.no_grad():
             path = solve(model.velocity, request, start, model.config.flow)

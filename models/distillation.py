@@ -5,6 +5,8 @@ that the search would choose at a random price, and some near the turn of the vo
 was bought so far, then the generator is refined against it.
 """
 
+import math
+
 import numpy as np
 import torch
 
@@ -81,7 +83,7 @@ def _choose(
     if surrogate.free is not None:
         landed = torch.from_numpy(candidates.points.reshape(-1, model.encoder.width).astype(np.float32))
         surrogate.free.add(landed.to(surrogate.data.points.device))
-    prices = np.exp(random.uniform(*np.log(PRICES), size=len(rows)))
+    prices = np.exp(random.uniform(math.log(PRICES[0]), math.log(PRICES[1]), size=len(rows)))
     answers = _answers(model, candidates, target, allowed, prices)
     turning = candidates.agreement.reshape(-1)
     weight = turning * (1.0 - turning) + 1e-3

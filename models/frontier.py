@@ -7,19 +7,24 @@ from models.constraints import Constraints, compile_constraints
 from models.matrix import Records
 from models.model import FrontierPoint, RecourseModel
 from models.polishing import polish, worth
-from models.scoring import Targets
+from models.scoring import Targets, score_points
 
 PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 16))
 RECORDS = 150
+REFUSED = 0.15
+"""Records that clearly need a change come first: those with at most this expected agreement with the target."""
 CANDIDATES = 30
 
 
 def measure_frontier(model: RecourseModel, records: Records, labels: Targets, seed: int) -> tuple[FrontierPoint, ...]:
-    """records (n, F), labels (n,): for each price, the mean cost and expected agreement of the answers to some of them"""
+    """records (n, F), labels (n,) -> for each price, the mean cost and expected agreement of the answers"""
     random = np.random.default_rng(seed)
-    rows = random.permutation(len(records))[:RECORDS]
     classes = len(model.classes)
-    target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
+    target = (labels + random.integers(1, classes, size=len(records))) % classes
+    own = score_points(model, model.encoder.encode(records), target).agreement
+    order = random.permutation(len(records))
+    rows = order[np.argsort(own[order] > REFUSED, kind="stable")][:RECORDS]
+    target = target[rows]
     constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
     allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
     candidates = generate(model, target, allowed, CANDIDATES, seed)

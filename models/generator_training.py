@@ -43,7 +43,7 @@ def training_boxes(encoder: Encoder, records: Records, flowing: frozenset[str], 
     box = encoded_box(encoder, allowed)
     circle = np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]
 
-    def tensor(values: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+    def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
     movable = tensor(allowed.movable[:, encoder.feature_of_column])

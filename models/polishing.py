@@ -25,6 +25,8 @@ SCORED = 16
 """How many of the ranked moves are scored exactly."""
 WAYS = (0.5, 0.8, 1.2)
 """A number goes this share of its way from the applicant's value."""
+MOVE_PRICE = 0.3
+"""The price at which moves are ranked for those who only look at them."""
 STRIDE = 0.3
 """A number also goes this many standard deviations up or down from where it is."""
 
@@ -38,13 +40,22 @@ def worth(candidates: Candidates, origin: Records, price: Floats) -> Floats:
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
     """How many features differ, missing equal to missing.   (..., F), (..., F) -> (...)"""
     same = (records == origin) | (np.isnan(records) & np.isnan(origin))
-    return np.count_nonzero(~same, axis=-1)
+    return np.asarray(np.count_nonzero(~same, axis=-1))
 
 
 def polish(
-    model: RecourseModel, start: Candidates, target: Targets, allowed: Allowed, price: Floats, rounds: int
+    model: RecourseModel,
+    start: Candidates,
+    target: Targets,
+    allowed: Allowed,
+    price: Floats,
+    rounds: int,
+    floor: float = 0.0,
 ) -> Candidates:
-    """start: one candidate a record (n, 1); price (n,) -> the polished candidate of each (n, 1)"""
+    """start: one candidate a record (n, 1); price (n,) -> the polished candidate of each (n, 1)
+
+    What has reached the floor of expected agreement does not fall below it again.
+    """
     origin, current = model.encoder.encode(allowed.origin), start
     catalogue = _catalogue(model.encoder)
     active = np.arange(len(origin))
@@ -54,7 +65,8 @@ def polish(
         rows, allowed_rows = current.take_rows(active), allowed.rows(active)
         moved = _best_moves(model, catalogue, rows, origin[active], target[active], allowed_rows, price[active])
         before = worth(rows, allowed_rows.origin, price[active])
-        after = worth(moved, allowed_rows.origin, price[active])
+        sinks = (moved.agreement < floor) & (rows.agreement >= floor)
+        after = np.where(sinks, -np.inf, worth(moved, allowed_rows.origin, price[active]))
         best = after.argmax(axis=1)[:, None]
         gains = np.take_along_axis(after, best, axis=1)[:, 0] > before[:, 0] + 1e-6
         current = current.replace_rows(active[gains], moved.take(best).take_rows(np.flatnonzero(gains)))
@@ -64,8 +76,13 @@ def polish(
 
 @dataclass(frozen=True, eq=False)
 class _Catalogue:
-    """The M moves that the schema knows: feature (M,), the way kept of a number's change (M,) or NaN, its stride (M,), the
-    level of a category (M,) or -1."""
+    """The M moves that the schema knows, all (M,).
+
+    feature  which one is changed
+    way      the share of a number's change that is kept; 0 goes back to the applicant's own value, NaN for a category
+    stride   how far a number goes beyond that, in standard deviations
+    level    the category that is taken, -1 for none
+    """
 
     feature: NDArray[np.intp]
     way: Floats
@@ -82,12 +99,12 @@ def _catalogue(encoder: Encoder) -> _Catalogue:
         else:
             moves += [(j, way, 0.0, -1) for way in WAYS]
             moves += [(j, 1.0, sign * STRIDE, -1) for sign in (-1.0, 1.0)]
-    feature, way, stride, level = zip(*moves, strict=True)
-    return _Catalogue(np.array(feature), np.array(way), np.array(stride), np.array(level))
+    columns, ways, strides, levels = zip(*moves, strict=True)
+    return _Catalogue(np.array(columns), np.array(ways), np.array(strides), np.array(levels))
 
 
 def _proposals(encoder: Encoder, catalogue: _Catalogue, current: Records, allowed: Allowed) -> Records:
-    """current (n, F) -> the new value of each move's feature (n, M), on the grid and within `allowed`; NaN is missing"""
+    """current (n, F) -> the new value of each move's feature (n, M), on the grid and allowed; NaN is missing"""
     j = catalogue.feature
     own, here = allowed.origin[:, j], current[:, j]
     base = np.where(np.isnan(own), encoder.fill[j], own)
@@ -106,20 +123,16 @@ def _permitted(catalogue: _Catalogue, values: Records, current: Records, allowed
     inside = (values >= allowed.lower[:, j]) & (values <= allowed.upper[:, j])
     listed = allowed.levels[:, j, np.maximum(catalogue.level, 0)]
     home = catalogue.way == 0.0
-    fits = np.where(home, _own_fits(allowed)[:, j], np.where(catalogue.level >= 0, listed, inside))
+    fits = np.where(home, allowed.own_fits()[:, j], np.where(catalogue.level >= 0, listed, inside))
     permitted: NDArray[np.bool_] = allowed.movable[:, j] & ~same & fits
     return permitted
 
 
-def _own_fits(allowed: Allowed) -> NDArray[np.bool_]:
-    """Whether the applicant's own values are allowed (n, F): a range may ask for a change."""
-    own = allowed.origin
-    level = np.where(np.isnan(own), 0.0, own).astype(np.intp)
-    categorical = allowed.levels.any(axis=2)
-    listed = np.take_along_axis(allowed.levels, np.where(categorical, level, 0)[:, :, None], axis=2)[:, :, 0]
-    inside = (own >= allowed.lower) & (own <= allowed.upper)
-    fits: NDArray[np.bool_] = np.where(np.isnan(own), allowed.missing, np.where(categorical, listed, inside))
-    return fits
+def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+    """The most promising single-feature moves from best (n, 1), scored (n, c); an impossible one stays put."""
+    origin = model.encoder.encode(allowed.origin)
+    price = np.full(len(origin), MOVE_PRICE)
+    return _best_moves(model, _catalogue(model.encoder), best, origin, target, allowed, price)
 
 
 def _best_moves(

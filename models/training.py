@@ -1,4 +1,4 @@
-"""Training from top to bottom: encode, teach the surrogate, train the generator, distil, calibrate, measure the dial."""
+"""Training from top to bottom: teach the surrogate, train the generator, distil, calibrate, measure the dial."""
 
 from dataclasses import dataclass, replace
 
@@ -53,7 +53,7 @@ def train(
     query_limit: int | None = None,
     report: Report = silent,
 ) -> RecourseModel:
-    """The whole method. At most `query_limit` records (by default all that distillation plans) are put to the ensemble."""
+    """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble."""
     classes, device = len(encoder.schema.classes), torch.device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")

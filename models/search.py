@@ -1,0 +1,252 @@
+"""Explaining: records in, counterfactuals out (paper, Algorithm 2, and what METHOD.md adds to it).
+
+The answer to a record depends on the model, the record, the target, the constraints and the seed: not on the other
+records of the batch.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.allowed import Allowed
+from models.answers import Binding, Change, Counterfactual, Explanation, Status, Vote
+from models.candidates import Candidates, generate, measure
+from models.constraints import Constraints, check_constraints, compile_constraints, violations
+from models.density import trust_threshold
+from models.diagnosis import binding_constraints, diagnose
+from models.ensemble.protocol import Ensemble
+from models.ensemble.votes import beta_lower_bound
+from models.errors import ConfigError, SolverError, TargetError
+from models.matrix import Records
+from models.model import RecourseModel
+from models.records import from_records
+from models.scoring import Targets
+from models.selection import best_at_price, freeze_main_change, ladder
+from models.verification import Verified, confirm, verify
+
+CERTAIN = 0.9
+"""An unverified record counts as already in the target class from this expected agreement on."""
+SPARE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """One request. price is the dial: how much agreement a unit of cost must bring; small is robust, large is cheap.
+
+    floor         the least expected agreement of a valid answer; 0 lets the price alone decide
+    min_agreement the share of black boxes that must accept, and
+    max_queries   how many records may be put to them for each answer; 0: the surrogate alone decides
+    """
+
+    candidates: int = 30
+    price: float = 0.1
+    floor: float = 0.5
+    k: int = 1
+    min_agreement: float = 1.0
+    max_queries: int = 0
+    seed: int = 0
+    polish_rounds: int = 6
+    polish_starts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.candidates <= 1000:
+            raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
+        if self.price <= 0:
+            raise ConfigError(f"price is {self.price}; it must be above 0.")
+        if not 1 <= self.k <= 10:
+            raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
+        if not 0 < self.min_agreement <= 1:
+            raise ConfigError(f"min_agreement is {self.min_agreement}; it must lie above 0 and at most at 1.")
+        if self.max_queries < 0:
+            raise ConfigError(f"max_queries is {self.max_queries}; it must not be negative.")
+
+
+def target_codes(model: RecourseModel, target: str, count: int) -> Targets:
+    """The class code of the target, once for each of `count` records"""
+    if target not in model.classes:
+        raise TargetError(f"The target '{target}' is not a class; the classes are {', '.join(model.classes)}.")
+    return np.full(count, model.classes.index(target), dtype=np.int64)
+
+
+def explain(
+    model: RecourseModel,
+    records: Records,
+    target: Targets,
+    constraints: Constraints | None = None,
+    config: SearchConfig | None = None,
+    ensemble: Ensemble | None = None,
+) -> list[Explanation]:
+    """records (n, F), target (n,) -> one explanation a record; with an ensemble and max_queries, verified ones"""
+    constraints, config = constraints or Constraints(), config or SearchConfig()
+    if config.max_queries and ensemble is None:
+        raise ConfigError(
+            f"max_queries is {config.max_queries}, but there is no ensemble to ask; give one, or 0 queries."
+        )
+    frozen = frozenset(model.encoder.schema.names) - model.flowing
+    constraints = replace(constraints, immutable=constraints.immutable | frozen)
+    errors = check_constraints(model.encoder.schema, constraints, records)
+    answers = [Explanation(Status.ERROR, (), 0, error=str(error)) for error in errors]
+    good = np.flatnonzero([error is None for error in errors])
+    if len(good):
+        allowed = compile_constraints(model.encoder.schema, constraints, records[good])
+        found = _search(model, target[good], allowed, config, ensemble if config.max_queries else None)
+        for row, answer in zip(good, found, strict=True):
+            answers[row] = answer
+    return answers
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """One answer a record (n, 1); `verified` where the ensemble was asked, queries (n,); given (n,): there is one."""
+
+    chosen: Candidates
+    verified: Verified | None
+    queries: NDArray[np.intp]
+    given: NDArray[np.bool_]
+
+
+def _search(
+    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+) -> list[Explanation]:
+    """The answers to allowed.origin (n, F): the first, then others that leave the main change of those before alone."""
+    already, asked = _already(model, target, allowed, config, ensemble)
+    answers: list[_Answer] = []
+    open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
+    possible = ~already
+    for position in range(config.k):
+        answer = _one_answer(model, target, open_to, config, ensemble, left // (config.k - position))
+        left = left - answer.queries
+        usable = answer.chosen.agreement[:, 0] >= config.floor if position else possible
+        answers.append(replace(answer, given=possible & usable))
+        open_to, possible = freeze_main_change(model, answer.chosen, open_to)
+    _check_exact(model, allowed, answers)
+    return _explanations(model, target, allowed, already, asked, answers, config, ensemble)
+
+
+def _already(
+    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which records are in the target class already (n,), and the queries that it took to know (n,)
+
+    Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
+    """
+    own = measure(model, allowed.origin[:, None], target, model.encoder.encode(allowed.origin))
+    likely = (own.agreement[:, 0] >= CERTAIN) & allowed.own_fits().all(axis=1)
+    asked = np.zeros(len(target), dtype=np.intp)
+    if ensemble is None or not likely.any():
+        return likely, asked
+    rows = np.flatnonzero(likely)
+    likely[rows] = confirm(ensemble, allowed.origin[rows], target[rows]) >= config.min_agreement - 1e-9
+    asked[rows] = 1
+    return likely, asked
+
+
+def _one_answer(
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    config: SearchConfig,
+    ensemble: Ensemble | None,
+    limit: NDArray[np.intp],
+) -> _Answer:
+    """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
+    candidates = generate(model, target, allowed, config.candidates, config.seed)
+    everyone = np.ones(len(target), dtype=np.bool_)
+    if ensemble is None:
+        price = np.full(len(target), config.price)
+        rounds, starts = config.polish_rounds, config.polish_starts
+        chosen = best_at_price(model, candidates, target, allowed, price, config.floor, rounds, starts)
+        return _Answer(chosen, None, np.zeros_like(limit), everyone)
+    rungs = ladder(model, candidates, target, allowed, config.polish_rounds)
+    spare = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :SPARE])
+    verified = verify(model, rungs, spare, target, allowed, ensemble, config.min_agreement, limit)
+    return _Answer(verified.best, verified, verified.queries, everyone)
+
+
+def _check_exact(model: RecourseModel, allowed: Allowed, answers: list[_Answer]) -> None:
+    """No answer leaves with a broken constraint, whatever happened before."""
+    for answer in answers:
+        broken = violations(model.encoder.schema, allowed.origin, answer.chosen.records[:, 0], allowed)
+        if broken.any():
+            row, feature = np.argwhere(broken)[0]
+            raise SolverError(
+                f"The answer to row {row + 1} breaks a constraint on '{model.encoder.schema.names[feature]}'."
+            )
+
+
+def _explanations(
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    already: NDArray[np.bool_],
+    asked: NDArray[np.intp],
+    answers: list[_Answer],
+    config: SearchConfig,
+    ensemble: Ensemble | None,
+) -> list[Explanation]:
+    """The answers in the words of the service."""
+    members = ensemble.member_names if ensemble is not None else ()
+    statuses = [_status(answers[0], row, bool(already[row]), config) for row in range(len(target))]
+    lost = np.flatnonzero([status is Status.INFEASIBLE for status in statuses])
+    binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, allowed, lost), strict=True))
+    explanations = []
+    for row, status in enumerate(statuses):
+        queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
+        found = tuple(_counterfactual(model, answer, row, allowed, members) for answer in answers if answer.given[row])
+        diagnosis = None
+        if status is Status.INFEASIBLE:
+            first = found[0]
+            share = first.expected_agreement if first.agreement is None else first.agreement
+            dissenting = tuple(vote.model for vote in first.votes if vote.accepts is False)
+            wanted = config.min_agreement if ensemble is not None else config.floor
+            diagnosis = diagnose(share, first.agreement is not None, dissenting, binding[row], wanted)
+        explanations.append(Explanation(status, found, queries, diagnosis))
+    return explanations
+
+
+def _bindings(
+    model: RecourseModel, answer: _Answer, target: Targets, allowed: Allowed, rows: NDArray[np.intp]
+) -> list[tuple[Binding, ...]]:
+    if not len(rows):
+        return []
+    return binding_constraints(model, answer.chosen.take_rows(rows), target[rows], allowed.rows(rows))
+
+
+def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> Status:
+    if already:
+        return Status.ALREADY_TARGET
+    if answer.verified is not None and answer.verified.queries[row]:
+        if answer.verified.found[row]:
+            return Status.ROBUST
+        return Status.VALID if answer.verified.agreement[row] > 0.5 else Status.INFEASIBLE
+    return Status.VALID if answer.chosen.agreement[row, 0] >= max(config.floor, 0.5) else Status.INFEASIBLE
+
+
+def _counterfactual(
+    model: RecourseModel, answer: _Answer, row: int, allowed: Allowed, members: tuple[str, ...]
+) -> Counterfactual:
+    """The answer to one record, in raw values."""
+    schema = model.encoder.schema
+    before, after = from_records(schema, np.stack([allowed.origin[row], answer.chosen.records[row, 0]]))
+    changes = tuple(Change(name, before[name], after[name]) for name in schema.names if before[name] != after[name])
+    votes: tuple[Vote, ...] = ()
+    share: float | None = None
+    bound: float | None = None
+    if answer.verified is not None and answer.verified.queries[row]:
+        said, heard = answer.verified.votes[:, row], answer.verified.answered[:, row]
+        votes = tuple(Vote(name, bool(s) if h else None) for name, s, h in zip(members, said, heard, strict=True))
+        share = float(answer.verified.agreement[row])
+        bound = beta_lower_bound(int(said.sum()), int((heard & ~said).sum()))
+    density = float(answer.chosen.density[row, 0])
+    return Counterfactual(
+        record=after,
+        changes=changes,
+        cost=float(answer.chosen.cost[row, 0]),
+        density=density,
+        trusted=density >= trust_threshold(model.config.noise),
+        expected_agreement=float(answer.chosen.agreement[row, 0]),
+        votes=votes,
+        agreement=share,
+        lower_bound=bound,
+    )

@@ -1,0 +1,161 @@
+"""Verified search: candidates are put to the black boxes until the cheapest that has the agreement asked for is found.
+
+The rungs of a record's ladder rise in expected agreement and in cost, so the search halves them: a rung that holds
+sends it down, one that fails sends it up. What is left of the query limit then goes into shrinking the answer that
+holds, or, where no rung holds, into the most robust other candidates. All records are asked together, a round at a
+time, so that the ensemble sees batches.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.allowed import Allowed
+from models.candidates import Candidates, Floats
+from models.ensemble.protocol import Ensemble
+from models.ensemble.votes import agreement, answered, votes
+from models.matrix import Records
+from models.model import RecourseModel
+from models.polishing import moves_of
+from models.scoring import Targets
+
+PATIENCE = 3
+"""So many failed attempts to shrink an answer end the attempts."""
+STEEPNESS = 4.0
+"""The chance that all models agree is taken as the expected agreement to this power."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """What was asked, and the best that was found (n, 1).
+
+    found      (n,)    whether the agreement was reached
+    votes      (m, n)  of the best; answered (m, n) says whose
+    agreement  (n,)    of the best, NaN where nothing was asked
+    queries    (n,)    what it took
+    """
+
+    found: NDArray[np.bool_]
+    best: Candidates
+    votes: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
+    agreement: Floats
+    queries: NDArray[np.intp]
+
+
+class _State:
+    """The search of n records, as it goes."""
+
+    def __init__(self, start: Candidates, members: int) -> None:
+        count = len(start.cost)
+        self.best = start.take(np.zeros((count, 1), dtype=np.intp))
+        self.found = np.zeros(count, dtype=np.bool_)
+        self.agreement = np.full(count, np.nan)
+        self.votes = np.zeros((members, count), dtype=np.bool_)
+        self.answered = np.zeros((members, count), dtype=np.bool_)
+        self.queries = np.zeros(count, dtype=np.intp)
+
+    def ask(
+        self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
+    ) -> NDArray[np.bool_]:
+        """Put one candidate (r, 1) of each of `rows` to the ensemble and keep what is better -> which hold (r,)"""
+        said = ensemble.predict_proba(asked.records[:, 0])
+        self.queries[rows] += 1
+        share = agreement(said, target[rows])
+        holds = share >= wanted - 1e-9
+        known = np.where(np.isnan(self.agreement[rows]), -1.0, self.agreement[rows])
+        cheaper = asked.cost[:, 0] < self.best.cost[rows, 0]
+        better = np.where(
+            holds & self.found[rows], cheaper, (holds & ~self.found[rows]) | (~self.found[rows] & (share > known))
+        )
+        taken = rows[better]
+        self.best = self.best.replace_rows(taken, asked.take_rows(np.flatnonzero(better)))
+        self.agreement[taken] = share[better]
+        self.votes[:, taken], self.answered[:, taken] = votes(said, target[rows])[:, better], answered(said)[:, better]
+        self.found[rows] |= holds
+        return holds
+
+
+def verify(
+    model: RecourseModel,
+    rungs: Candidates,
+    spare: Candidates,
+    target: Targets,
+    allowed: Allowed,
+    ensemble: Ensemble,
+    wanted: float,
+    limit: NDArray[np.intp],
+) -> Verified:
+    """rungs (n, L) by rising expected agreement; spare (n, s) others; at most limit (n,) queries a record"""
+    state = _State(rungs, len(ensemble.member_names))
+    _climb(state, rungs, target, ensemble, wanted, limit)
+    _try_spare(state, spare, target, ensemble, wanted, limit)
+    _shrink(state, model, target, allowed, ensemble, wanted, limit)
+    return Verified(state.found, state.best, state.votes, state.answered, state.agreement, state.queries)
+
+
+def _climb(
+    state: _State, rungs: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
+) -> None:
+    """Halve the ladder: below `low` nothing is left to ask, `high` holds."""
+    count, size = rungs.cost.shape
+    low, high = np.full(count, -1), np.full(count, size)
+    while True:
+        rows = np.flatnonzero((high - low > 1) & (state.queries < limit))
+        if not len(rows):
+            return
+        middle = (low[rows] + high[rows]) // 2
+        holds = state.ask(ensemble, rows, rungs.take_rows(rows).take(middle[:, None]), target, wanted)
+        high[rows[holds]], low[rows[~holds]] = middle[holds], middle[~holds]
+
+
+def _try_spare(
+    state: _State, spare: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
+) -> None:
+    """Where no rung holds, the other candidates are asked, the most robust first."""
+    order = np.argsort(-spare.agreement, axis=1, kind="stable")
+    for position in range(order.shape[1]):
+        rows = np.flatnonzero(~state.found & (state.queries < limit))
+        if not len(rows):
+            return
+        asked = spare.take_rows(rows).take(order[rows, position : position + 1])
+        state.ask(ensemble, rows, asked, target, wanted)
+
+
+def _shrink(
+    state: _State,
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    ensemble: Ensemble,
+    wanted: float,
+    limit: NDArray[np.intp],
+) -> None:
+    """Ask for single moves that make an answer cheaper, the one with the most to gain first."""
+    failures = np.zeros(len(state.found), dtype=np.intp)
+    tried: list[set[bytes]] = [set() for _ in failures]
+    while True:
+        rows = np.flatnonzero(state.found & (state.queries < limit) & (failures < PATIENCE))
+        if not len(rows):
+            return
+        moves = moves_of(model, state.best.take_rows(rows), target[rows], allowed.rows(rows))
+        saving = state.best.cost[rows] - moves.cost
+        gain = np.where(saving > 1e-9, saving * moves.agreement**STEEPNESS, -np.inf)
+        for position, row in enumerate(rows):
+            for move in range(gain.shape[1]):
+                if moves.records[position, move].tobytes() in tried[row]:
+                    gain[position, move] = -np.inf
+        choice = gain.argmax(axis=1)
+        possible = np.isfinite(gain[np.arange(len(rows)), choice])
+        failures[rows[~possible]] = PATIENCE
+        rows, asked = rows[possible], moves.take(choice[:, None]).take_rows(np.flatnonzero(possible))
+        for position, row in enumerate(rows):
+            tried[row].add(asked.records[position, 0].tobytes())
+        holds = state.ask(ensemble, rows, asked, target, wanted)
+        failures[rows] = np.where(holds, 0, failures[rows] + 1)
+
+
+def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np.float64]:
+    """The agreement of the ensemble on records (n, F) -> (n,)"""
+    return agreement(ensemble.predict_proba(records), target)
