@@ -29,7 +29,7 @@ def fit_calibration(pair: SurrogatePair, bought: Bought, classes: int) -> Calibr
         fitted = torch.log_softmax(log_slope.exp() * mean + bias, dim=1)
         loss = -(shares * fitted).sum(dim=1).mean() + PRIOR * (log_slope.square() + bias.square().sum())
         torch.autograd.backward(loss)
-        return float(loss)
+        return float(loss.detach())
 
     optimizer.step(closure)
     return Calibration(float(log_slope.detach().exp()), np.asarray(bias.detach().cpu().numpy()))
