@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A server of the Open Inference Protocol v2 for the tests; its own environment, because its pins are not ours.
+MLSERVER := .venv-mlserver
+MLSERVER_PINS := tests/app/blackbox/mlserver/constraints.txt
 SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
 
 # One thread a process: the tests already run two processes.
@@ -18,12 +21,17 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(MLSERVER)/.installed: $(MLSERVER_PINS)
+	test -x $(MLSERVER)/bin/python || $(PYTHON) -m venv $(MLSERVER)
+	$(MLSERVER)/bin/python -m pip install --quiet --constraint $(MLSERVER_PINS) mlserver
+	touch $@
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-test: lint
+test: lint $(MLSERVER)/.installed
 	$(BIN)/pytest -n 2
 
 bench: setup

@@ -1,0 +1,159 @@
+"""An HTTP server that speaks the Open Inference Protocol v2 well or badly: the model's name says how."""
+
+import json
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+
+
+class HostileServer(ThreadingHTTPServer):
+    """Remembers each request as (path, Authorization); `stop` ends the endless answers."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[tuple[str, str | None]] = []
+        self.stop = Event()
+        self.behaviour: str | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One method a behaviour; /v2/models/{behaviour}/infer."""
+
+    server: HostileServer
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        request = json.loads(self.rfile.read(length))
+        self.server.requests.append((self.path, self.headers["Authorization"]))
+        behaviour = self.server.behaviour or self.path.split("/")[-2]
+        rows = request["inputs"][0]["shape"][0]
+        try:
+            getattr(self, f"answer_{behaviour}")(rows, [output["name"] for output in request["outputs"]])
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
+            self.close_connection = True
+
+    do_GET = do_POST
+
+    def answer_good(self, rows: int, names: list[str]) -> None:
+        self._json(_response(rows, names))
+
+    def answer_nested(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["data"] = [[0.25, 0.75]] * rows
+        self._json(response)
+
+    def answer_one_missing(self, rows: int, names: list[str]) -> None:
+        self._json(_response(rows, names[1:]))
+
+    def answer_transposed(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["shape"] = [2, rows]
+        self._json(response)
+
+    def answer_short(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["data"] = [0.25]
+        self._json(response)
+
+    def answer_text(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["data"] = ["no", "numbers"] * rows
+        self._json(response)
+
+    def answer_no_outputs(self, rows: int, names: list[str]) -> None:
+        self._json({"model_name": "m"})
+
+    def answer_garbage(self, rows: int, names: list[str]) -> None:
+        self._send(200, b"<html>", {})
+
+    def answer_deep(self, rows: int, names: list[str]) -> None:
+        self._send(200, b"[" * 100_000, {})
+
+    def answer_status_500(self, rows: int, names: list[str]) -> None:
+        self._send(500, b"the secret token is in this body", {})
+
+    def answer_status_404(self, rows: int, names: list[str]) -> None:
+        self._send(404, b"", {})
+
+    def answer_redirect(self, rows: int, names: list[str]) -> None:
+        self._send(307, b"", {"Location": f"http://127.0.0.1:{self.server.port}/v2/models/good/infer"})
+
+    def answer_compressed(self, rows: int, names: list[str]) -> None:
+        self._send(200, b"x", {"Content-Encoding": "gzip"})
+
+    def answer_oversized(self, rows: int, names: list[str]) -> None:
+        self._send(200, b"", {"Content-Length": str(10**12)})
+
+    def answer_endless(self, rows: int, names: list[str]) -> None:
+        self._head_without_length()
+        while not self.server.stop.is_set():
+            self.wfile.write(b" " * 65536)
+
+    def answer_drip(self, rows: int, names: list[str]) -> None:
+        self._head_without_length()
+        while not self.server.stop.wait(0.05):
+            self.wfile.write(b" ")
+
+    def answer_drip_headers(self, rows: int, names: list[str]) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while not self.server.stop.wait(0.05):
+            self.wfile.write(b"X-More: 1\r\n")
+
+    def answer_silence(self, rows: int, names: list[str]) -> None:
+        self.server.stop.wait(30)
+
+    def answer_slow(self, rows: int, names: list[str]) -> None:
+        time.sleep(0.3)
+        self._json(_response(rows, names))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: pytest's output is for failures."""
+
+    def _json(self, document: Mapping[str, object]) -> None:
+        self._send(200, json.dumps(document).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _head_without_length(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+
+def _response(rows: int, names: list[str]) -> dict[str, list[dict[str, object]]]:
+    shape, data = [rows, 2], [0.25, 0.75] * rows
+    return {"outputs": [{"name": name, "shape": shape, "datatype": "FP64", "data": data} for name in names]}
+
+
+@contextmanager
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[HostileServer]:
+    """The server on a free port of the loopback, in a thread."""
+    server = HostileServer()
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

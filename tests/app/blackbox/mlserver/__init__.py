@@ -1,0 +1,1 @@
+"""MLServer, and the model that it serves in the tests."""
