@@ -17,6 +17,9 @@ class LocalBlackBox:
         self.classes = ensemble.classes
         self._ensemble = ensemble
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def reachable(self) -> frozenset[int]:
         return frozenset(range(len(self.member_names)))
 

@@ -1,17 +1,14 @@
 """The whole way: metered, over the network, to a server that others wrote."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from app.blackbox.address import AddressPolicy
-from app.blackbox.allowance import Allowance
-from app.blackbox.cache import AnswerCache
 from app.blackbox.deadline import Deadline
 from app.blackbox.endpoint import Endpoint
-from app.blackbox.metered import MeteredEnsemble
+from app.blackbox.meter import EnsembleMeter
 from app.blackbox.remote import RemoteBlackBox
 from app.db.answers import AnswerOwner
 from app.db.engine import Database
@@ -53,10 +50,10 @@ def test_votes_come_from_mlserver(
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     policy = AddressPolicy.parse([f"localhost:{port}"], ["127.0.0.0/8", "::1/128"], plain_http=True)
     owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
-    cache = AnswerCache(database, owner, len(MEMBERS), len(CLASSES), timedelta(seconds=1))
+    urls = endpoints(layout, f"http://localhost:{port}")
     with (
-        RemoteBlackBox(SCHEMA, endpoints(layout, f"http://localhost:{port}"), policy) as box,
-        MeteredEnsemble(box, Allowance(ledger, customer.tenant_id, customer.ensemble_id, 5), cache) as ensemble,
+        EnsembleMeter.remote(SCHEMA, urls, policy, database, ledger, owner) as meter,
+        meter.open(maximum=5) as ensemble,
     ):
         answer = ensemble.ask(RECORDS)
         again = ensemble.ask(RECORDS)

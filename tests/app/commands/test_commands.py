@@ -1,0 +1,78 @@
+"""`recourse migrate` and `recourse budget`, as processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from app.commands.budget import app
+from app.db import ensembles, tenants
+from app.db.engine import Database
+from app.ledger.ledger import Ledger, utc_now
+
+
+def run(module: str, url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", f"app.commands.{module}", *arguments]
+    environment = os.environ | {"RECOURSE_DATABASE_URL": url}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_migrate_from_nothing_and_again(empty_database_url: str) -> None:
+    first, second = (run("migrate", empty_database_url) for _ in range(2))
+    assert (first.returncode, first.stdout) == (0, "empty -> 0002\n"), first.stderr
+    assert (second.returncode, second.stdout) == (0, "0002 -> 0002\n"), second.stderr
+
+
+def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url: str) -> None:
+    command = [sys.executable, "-m", "app.commands.migrate"]
+    environment = os.environ | {"RECOURSE_DATABASE_URL": empty_database_url}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+
+
+@pytest.fixture
+def lender(database: Database) -> Ledger:
+    with database.writing() as connection:
+        tenant_id = tenants.add(connection, "lender", utc_now())
+        ensembles.add(connection, tenant_id, "loans", "1", utc_now())
+    return Ledger(database)
+
+
+@pytest.fixture
+def budget(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs `recourse budget` in this process; its output."""
+    monkeypatch.setenv("RECOURSE_DATABASE_URL", database_url)
+
+    def invoke(*arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return invoke
+
+
+def test_set_show_export_and_expire(lender: Ledger, budget: Callable[..., str]) -> None:
+    budget("set", "lender", "loans", "10", "--period", "month")
+    lender.dispatch(lender.reserve(1, 1, 4), 3)
+    assert "6 of 10 queries left in period 20" in budget("show", "lender", "loans")
+    assert budget("export", "lender", "loans").count("\n") == 5
+    assert budget("expire") == "0 reservations expired: 0 queries charged, 0 released\n"
+    assert budget("check") == "The ledger's sums equal the rows.\n"
+
+
+def test_the_check_fails_when_the_sums_differ(lender: Ledger, database: Database, database_url: str) -> None:
+    lender.set_limit(1, 1, 10)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE accounts SET used = 1"))
+    bad = run("budget", database_url, "check")
+    assert (bad.returncode, bad.stdout.count("says used 1")) == (1, 2)
+
+
+@pytest.mark.usefixtures("lender")
+def test_errors_are_one_line(database_url: str) -> None:
+    unknown = run("budget", database_url, "show", "nobody", "loans")
+    assert (unknown.returncode, unknown.stderr) == (2, "error: there is no tenant 'nobody': check the name\n")
