@@ -92,7 +92,7 @@ class _Augmented(nn.Module):
         """t (), state (z (B, D), e (B,)) -> their derivatives"""
         self.evaluations += 1
         if self.evaluations > self.limit:
-            fact = f"used its {self.limit} evaluations and had reached t = {float(t):.3f}"
+            fact = f"used its {self.limit} evaluations and had reached t = {float(t.detach()):.3f}"
             raise SolverError(f"The adaptive solver {fact}; use a fixed-step solver.")
         speed = self.velocity(t, state[0], self.embedded, self.movable)
         return speed, speed.square().sum(dim=1)
@@ -103,7 +103,8 @@ def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config:
     field = _Augmented(velocity, velocity.embed(request), request.movable.to(start.dtype), config.max_evaluations)
     integrate = odeint
     if config.adjoint and torch.is_grad_enabled():
-        integrate = partial(odeint_adjoint, adjoint_params=(*velocity.parameters(), field.embedded))
+        # The embedding carries the gradient of the layers that made it; naming them as well would count it twice.
+        integrate = partial(odeint_adjoint, adjoint_params=(*velocity.path_parameters(), field.embedded))
     times = torch.linspace(0.0, 1.0, config.steps + 1, dtype=start.dtype, device=start.device)
     initial = (start, start.new_zeros(len(start)))
     try:

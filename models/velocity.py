@@ -53,6 +53,10 @@ class Velocity(nn.Module):
         embedded: Tensor = self.context(torch.cat(known, dim=1))
         return embedded
 
+    def path_parameters(self) -> list[nn.Parameter]:
+        """The parameters that `forward` uses; the others have done their part in `embed`."""
+        return [parameter for layer in (self.state, self.body, self.out) for parameter in layer.parameters()]
+
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
         """t (), z (B, D), embedded (B, width), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
         clock = torch.stack([t, t * t, torch.sin(math.pi * t), torch.cos(math.pi * t)]).to(z.dtype)
