@@ -1,0 +1,85 @@
+"""`recourse`, the command line: mounts the commands, and turns every error of the caller's into one sentence.
+
+Nothing here imports torch, pandas or SQLAlchemy: the plain install has no torch, and help must come at once. A command
+imports its work when it runs.
+"""
+
+from collections.abc import Sequence
+
+import typer
+
+from app.commands.console import complain
+from app.commands.data import data
+from app.commands.evaluate import evaluate
+from app.commands.explain import explain
+from app.commands.train import train
+from models.errors import RecourseError
+
+BAD_REQUEST = 2
+WORKER_EXTRA = frozenset(
+    {
+        "catboost",
+        "lassonet",
+        "pytorch_tabnet",
+        "safetensors",
+        "scipy",
+        "sklearn",
+        "skops",
+        "threadpoolctl",
+        "torch",
+        "torchdiffeq",
+        "xgboost",
+    }
+)
+"""What `recourse[worker]` adds to the plain install, by the names that Python imports."""
+
+app = typer.Typer(
+    name="recourse",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Counterfactual explanations that hold across many models, within a query budget.",
+)
+app.command()(train)
+app.command()(explain)
+app.command()(evaluate)
+app.command()(data)
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=_PASS_ON, add_help_option=False)
+def budget(context: typer.Context) -> None:
+    """Query budgets and their ledger: check, show, set, export, expire."""
+    from app.commands.budget import app as commands
+
+    _pass_on(commands, context)
+
+
+@app.command(context_settings=_PASS_ON, add_help_option=False)
+def migrate(context: typer.Context) -> None:
+    """Bring the database to the newest revision."""
+    from app.commands.migrate import app as commands
+
+    _pass_on(commands, context)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exit code 0: done; 2: the request cannot be answered as it is, and stderr says why in one sentence."""
+    try:
+        app(args=arguments, prog_name="recourse")
+    except RecourseError as error:
+        complain(str(error))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in WORKER_EXTRA:
+            raise
+        complain(f"This command needs {missing}, which is not installed; run: pip install 'recourse[worker]'.")
+    raise SystemExit(BAD_REQUEST)
+
+
+def _pass_on(commands: typer.Typer, context: typer.Context) -> None:
+    """Run commands of another file with the rest of the line; their errors end up in `main`."""
+    code = commands(args=context.args, prog_name=context.command_path, standalone_mode=False)
+    if isinstance(code, int) and code:
+        raise typer.Exit(code)

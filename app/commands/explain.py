@@ -1,0 +1,94 @@
+"""`recourse explain`: what refused records could change, and which models would then agree."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.console import answers, notes
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOrder:
+    """What the command line asks for; max_queries None: 10 where the model brings its ensemble, else 0."""
+
+    folder: Path
+    records: Path
+    target: str
+    immutable: tuple[str, ...]
+    ranges: tuple[str, ...]
+    directions: tuple[str, ...]
+    answers: int
+    price: float
+    robustness: float
+    min_agreement: float
+    max_queries: int | None
+    candidates: int
+    seed: int
+    limit_rows: int | None
+    device: str
+
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `recourse train` made.")]
+Records = Annotated[Path, typer.Argument(metavar="RECORDS", help="A CSV or Parquet file; a label column is ignored.")]
+Target = Annotated[str, typer.Option(metavar="LABEL", help="The class that the records should reach.")]
+Immutable = Annotated[str, typer.Option(metavar="A,B", help="Features that must not change.")]
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--range", metavar="F=LO:HI", help="Bounds, one may be empty, or categories: purpose=car,home."),
+]
+Directions = Annotated[
+    list[str] | None, typer.Option("--direction", metavar="F=up", help="A feature that may move only up or down.")
+]
+Answers = Annotated[int, typer.Option("--k", min=1, max=10, help="So many answers, which change different features.")]
+Price = Annotated[float, typer.Option(help="The dial: what agreement a unit of cost must bring. Small is robust.")]
+Robustness = Annotated[float, typer.Option(min=0, max=1, help="The least expected agreement of an unverified answer.")]
+Agreement = Annotated[float, typer.Option(help="The share of black boxes that must accept, above 0 and at most 1.")]
+MaxQueries = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Records put to the black boxes for each record; 0: the surrogate decides.", show_default="10"
+    ),
+]
+Candidates = Annotated[int, typer.Option(help="Starting points of the search.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answers.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+LimitRows = Annotated[int | None, typer.Option(min=1, help="Only the first so many records.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
+
+
+def explain(
+    folder: Folder,
+    records: Records,
+    target: Target,
+    immutable: Immutable = "",
+    ranges: Ranges = None,
+    directions: Directions = None,
+    k: Answers = 1,
+    price: Price = 0.1,
+    robustness: Robustness = 0.5,
+    min_agreement: Agreement = 1.0,
+    max_queries: MaxQueries = None,
+    candidates: Candidates = 30,
+    seed: Seed = 0,
+    json: Json = False,
+    limit_rows: LimitRows = None,
+    device: Device = "cpu",
+) -> None:
+    """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
+    from app.commands.explain_json import report_json
+    from app.commands.explain_run import run_explanations
+    from app.commands.explain_table import report_table
+
+    frozen = tuple(name.strip() for name in immutable.split(",") if name.strip())
+    bounds, ways = tuple(ranges or ()), tuple(directions or ())
+    dial = (price, robustness, min_agreement, max_queries)
+    order = ExplainOrder(folder, records, target, frozen, bounds, ways, k, *dial, candidates, seed, limit_rows, device)
+    report = run_explanations(order, notes())
+    if json:
+        typer.echo(report_json(report))
+    else:
+        answers().print(report_table(report))
+    if report.faulty:
+        raise typer.Exit(2)

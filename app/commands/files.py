@@ -1,0 +1,66 @@
+"""Tables from files: CSV and Parquet, with one sentence for each way in which a file can be unreadable."""
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from models.documents import read_mapping
+from models.errors import DataError, SchemaError
+
+CSV_ENDINGS = (".csv", ".csv.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+
+
+def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
+    """The table in a file. `as_text` leaves the values of a CSV as they are written; empty ones are missing."""
+    if not path.is_file():
+        raise DataError(f"There is no file '{path}'; check the path.")
+    name = path.name.lower()
+    if not name.endswith((*CSV_ENDINGS, *PARQUET_ENDINGS)):
+        endings = ", ".join((*CSV_ENDINGS, *PARQUET_ENDINGS))
+        raise DataError(f"The file '{path}' has an unknown ending; the endings are {endings}.")
+    try:
+        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else pd.read_parquet(path)
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"The file '{path}' is empty; it needs a header line and rows.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"The file '{path}' is not UTF-8 text; save it as UTF-8.") from error
+    except (OSError, EOFError, ValueError, csv.Error) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise DataError(f"The file '{path}' cannot be read as a table: {reason}.") from error
+
+
+def read_overrides(path: Path) -> Mapping[str, object]:
+    """The schema overrides in a JSON file, as in {"features": {"age": {"direction": "up"}}}."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SchemaError(f"There is no readable schema file '{path}'; check the path.") from error
+    except ValueError as error:
+        raise SchemaError(f"The schema file '{path}' is not JSON: {error}.") from error
+    return read_mapping(document, f"the schema file '{path}'")
+
+
+def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:
+    _check_header(path)
+    if as_text:
+        return pd.read_csv(path, dtype=str)
+    return pd.read_csv(path, low_memory=False)
+
+
+def _check_header(path: Path) -> None:
+    """pandas renames the second of two equal columns without a word, and takes surplus values for an index."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", newline="", encoding="utf-8-sig") as lines:
+        rows = csv.reader(lines)
+        header = next(rows, [])
+        first = next(rows, header)
+    for name in header:
+        if header.count(name) > 1:
+            raise DataError(f"The file '{path}' has the column '{name}' twice; rename or drop one of them.")
+    if len(first) > len(header):
+        raise DataError(f"The first row of '{path}' has {len(first)} values under {len(header)} column names.")

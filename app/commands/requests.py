@@ -1,0 +1,59 @@
+"""The constraints of a request as they are typed: income=20000:60000, purpose=car,home, age=up."""
+
+from collections.abc import Sequence
+
+from models.errors import ConstraintError
+from models.rules import Range
+from models.schema import Direction, Feature, Schema
+
+
+def parse_ranges(schema: Schema, texts: Sequence[str]) -> dict[str, Range]:
+    """F=LO:HI with open ends left empty, or F=A,B for a categorical feature."""
+    ranges: dict[str, Range] = {}
+    for text in texts:
+        name, wanted = _pair(text, "--range", "income=20000:60000 or purpose=car,home")
+        if name in ranges:
+            raise ConstraintError(f"--range names '{name}' twice; give it one range.")
+        if name not in schema.names:
+            known = ", ".join(schema.names)
+            raise ConstraintError(f"--range names '{name}', which is no feature; the features are {known}.")
+        ranges[name] = _range(schema.features[schema.index(name)], wanted)
+    return ranges
+
+
+def parse_directions(texts: Sequence[str]) -> dict[str, Direction]:
+    """F=up, F=down or F=any; the names are checked with the other constraints."""
+    directions: dict[str, Direction] = {}
+    for text in texts:
+        name, way = _pair(text, "--direction", "age=up")
+        if way not in list(Direction):
+            raise ConstraintError(f"--direction wants '{name}' to go '{way}'; choose from {', '.join(Direction)}.")
+        if name in directions:
+            raise ConstraintError(f"--direction names '{name}' twice; give it one direction.")
+        directions[name] = Direction(way)
+    return directions
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name.strip() and equals and value.strip()):
+        raise ConstraintError(f"{option} cannot read '{text}'; write it as {example}.")
+    return name.strip(), value.strip()
+
+
+def _range(feature: Feature, text: str) -> Range:
+    if feature.is_categorical:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise ConstraintError(f"--range of '{feature.name}' is '{text}'; write its bounds as LO:HI, one may be empty.")
+    return _number(feature, low), _number(feature, high)
+
+
+def _number(feature: Feature, text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConstraintError(f"--range of '{feature.name}' has the bound '{text}', which is not a number.") from None
