@@ -40,8 +40,8 @@ QUICK: Mapping[str, Shortlist] = {
     Svm.name: Shortlist((SvmRecipe(), SvmRecipe(c=10.0, gamma=10.0)), 2000),
     Forest.name: Shortlist((ForestRecipe(min_samples_leaf=5), ForestRecipe()), 2000),
     Mlp.name: Shortlist((MlpRecipe(),), 0),
-    Xgb.name: Shortlist((XgbRecipe(100, 3, 0.1), XgbRecipe(300, 5, 0.1)), 2000),
-    Cat.name: Shortlist((CatRecipe(150, 4, 3.0, 0.1), CatRecipe()), 2000),
+    Xgb.name: Shortlist((XgbRecipe(100, 3, 0.1), XgbRecipe(300, 5, 0.1)), 20_000),
+    Cat.name: Shortlist((CatRecipe(150, 4, 3.0, 0.1), CatRecipe()), 5000),
     TabNet.name: Shortlist((TabNetRecipe(),), 0),
 }
 
@@ -62,7 +62,7 @@ TUNED: Mapping[str, Shortlist] = {
         tuple(CatRecipe(500, d, float(l2), r) for d, l2, r in product((4, 6, 8), (3, 5, 7), (0.03, 0.1))), 10_000
     ),
     TabNet.name: Shortlist(
-        tuple(TabNetRecipe(max_epochs=n, learning_rate=r) for n, r in product((200, 500), (0.005, 0.03))), 4000
+        tuple(TabNetRecipe(epochs=n, learning_rate=r) for n, r in product((200, 500), (0.005, 0.03))), 4000
     ),
 }
 """The paper's table of search ranges. The search of a slow member sees a stratified sample of the rows; the winner is

@@ -6,6 +6,7 @@ call; the network itself is used as it is.
 
 import copy
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import OneCycleLR
 
 from models.ensemble.member import Codes, Probabilities, require_every_class
 from models.ensemble.sampling import hold_out
@@ -27,6 +29,8 @@ from models.matrix import Encoded
 
 WEIGHTS_FILE = "tabnet.safetensors"
 SHAPE_FILE = "tabnet.json"
+SMALLEST_BATCH, LARGEST_BATCH = 256, 1024
+SPARSITY_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,18 @@ class TabNet:
 
 @dataclass(frozen=True, slots=True)
 class TabNetRecipe:
-    """Width, steps and training length; it stops early on a part of the training rows that it does not learn from."""
+    """Width, decision steps and training length; a part of the training rows is held out to find the best epoch.
+
+    The learning rate rises to `learning_rate` and falls again over the planned length, which is `updates`, or `epochs`
+    where they are given. Training ends early when the held-out loss has not fallen for `patience` of that length.
+    """
 
     width: int = 8
     steps: int = 3
-    batch: int = 256
-    learning_rate: float = 0.02
-    max_epochs: int = 200
-    patience: int = 30
+    learning_rate: float = 0.03
+    updates: int = 600
+    epochs: int | None = None
+    patience: float = 0.4
     held_out: float = 0.15
 
     def fit(self, x: Encoded, y: Codes, classes: int, seed: int) -> TabNet:
@@ -92,9 +100,11 @@ class TabNetRecipe:
         shape = TabNetShape(x.shape[1], classes, self.width, self.steps)
         learn, validate = hold_out(y, self.held_out, seed)
         points, codes = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y.astype(np.int64))
+        batch = min(len(learn), max(SMALLEST_BATCH, min(LARGEST_BATCH, len(learn) // 32)))
         with _one_thread():
-            network = build_network(shape, self.batch, seed)
-            _train(network, self, (points[learn], codes[learn]), (points[validate], codes[validate]), seed)
+            network = build_network(shape, batch, seed)
+            batches = Batches(points[learn], codes[learn], batch, torch.Generator().manual_seed(seed))
+            _train(network, self, batches, points[validate], codes[validate])
         return TabNet(shape, network.eval())
 
 
@@ -115,47 +125,58 @@ def build_network(shape: TabNetShape, virtual_batch: int, seed: int) -> nn.Modul
     return network
 
 
-Part = tuple[Tensor, Tensor]
-"""points (n, D) and class codes (n,)"""
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """points (n, D) and codes (n,) in shuffled batches of one size; the rest of an epoch waits for the next."""
+
+    points: Tensor
+    codes: Tensor
+    size: int
+    generator: torch.Generator
+
+    def __len__(self) -> int:
+        return len(self.codes) // self.size
+
+    def epoch(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """points (B, D) and codes (B,), len(self) times"""
+        order = torch.randperm(len(self.codes), generator=self.generator)
+        for rows in torch.split(order[: len(self) * self.size], self.size):
+            yield self.points[rows], self.codes[rows]
 
 
-def _train(network: nn.Module, recipe: TabNetRecipe, learn: Part, validate: Part, seed: int) -> None:
-    """Adam until the validation loss has not fallen for `patience` epochs; the best epoch's weights are put back."""
+def _train(network: nn.Module, recipe: TabNetRecipe, batches: Batches, points: Tensor, codes: Tensor) -> None:
+    """Train on the batches and keep the weights of the epoch with the least loss on points (v, D), codes (v,)."""
+    epochs = recipe.epochs or math.ceil(recipe.updates / len(batches))
     optimizer = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, fused=True)
-    generator = torch.Generator().manual_seed(seed)
+    schedule = OneCycleLR(optimizer, recipe.learning_rate, total_steps=epochs * len(batches) + 1, pct_start=0.15)
     best_loss, best_epoch, best_state = float("inf"), 0, copy.deepcopy(network.state_dict())
-    for epoch in range(recipe.max_epochs):
+    for epoch in range(epochs):
         network.train()
-        for rows in _batches(len(learn[1]), recipe.batch, generator):
-            _step(network, optimizer, learn[0][rows], learn[1][rows])
-        loss = _validation_loss(network.eval(), validate)
+        for batch in batches.epoch():
+            _update(network, optimizer, *batch)
+            schedule.step()
+        loss = _held_out_loss(network.eval(), points, codes)
         if loss < best_loss:
             best_loss, best_epoch, best_state = loss, epoch, copy.deepcopy(network.state_dict())
-        elif epoch - best_epoch >= recipe.patience:
+        elif epoch - best_epoch > recipe.patience * epochs:
             break
     network.load_state_dict(best_state)
 
 
-def _step(network: nn.Module, optimizer: torch.optim.Optimizer, points: Tensor, codes: Tensor) -> None:
-    """One step on a batch: points (B, D), codes (B,)."""
+def _update(network: nn.Module, optimizer: torch.optim.Optimizer, points: Tensor, codes: Tensor) -> None:
+    """One update on a batch: points (B, D), codes (B,)."""
     logits, sparsity = network(points)
-    loss = cross_entropy(logits, codes) - 1e-3 * sparsity
+    loss = cross_entropy(logits, codes) - SPARSITY_WEIGHT * sparsity
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
 
 
-def _validation_loss(network: nn.Module, part: Part) -> float:
+def _held_out_loss(network: nn.Module, points: Tensor, codes: Tensor) -> float:
+    """points (v, D), codes (v,) -> mean cross-entropy"""
     with torch.inference_mode():
-        return float(cross_entropy(network(part[0])[0], part[1]))
-
-
-def _batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """A fresh permutation of the rows in whole batches (B,); the rest of it waits for the next epoch."""
-    size = min(size, count)
-    order = torch.randperm(count, generator=generator)
-    return iter(torch.split(order[: count - count % size], size))
+        return float(cross_entropy(network(points)[0], codes))
 
 
 @contextmanager
