@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from models.encoding import Encoder
 from models.matrix import Encoded
+from models.schema import Schema
 from models.snapping import Snapper
 from tests.models.schemas import record_matrices, schemas
+from tests.models.test_encoding import RECORDS, SCHEMA
 
 CPU = torch.device("cpu")
 ROWS = 12
@@ -36,8 +38,8 @@ def near_points(encoder: Encoder, random: np.random.Generator) -> Encoded:
 
 @settings(max_examples=60)
 @given(data=st.data(), schema=schemas(), seed=st.integers(0, 10_000))
-def test_snap_is_decode_and_encode(data: st.DataObject, schema: object, seed: int) -> None:
-    encoder = Encoder.fit(schema, data.draw(record_matrices(schema)))  # type: ignore[arg-type]
+def test_snap_is_decode_and_encode(data: st.DataObject, schema: Schema, seed: int) -> None:
+    encoder = Encoder.fit(schema, data.draw(record_matrices(schema)))
     points = near_points(encoder, np.random.default_rng(seed))
     expected = encoder.encode(encoder.decode(points))
     snapper = Snapper(encoder, CPU)
@@ -51,8 +53,6 @@ def test_snap_is_decode_and_encode(data: st.DataObject, schema: object, seed: in
 
 @pytest.fixture
 def snapper() -> Snapper:
-    from tests.models.test_encoding import RECORDS, SCHEMA
-
     return Snapper(Encoder.fit(SCHEMA, RECORDS), CPU)
 
 

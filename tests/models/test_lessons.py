@@ -1,0 +1,93 @@
+"""Lessons: bought from the ensemble, and free ones between the classes."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from models.errors import EnsembleError
+from models.lessons import Bought, FreeLessons, buy, mix_points
+from models.matrix import Records
+from models.snapping import Snapper
+from tests.models.test_plausible import VOTERS
+from tests.models.tiny import Scorecards, Task
+
+CPU = torch.device("cpu")
+
+
+class Canned(Scorecards):
+    """Gives the answers that it was told (3, n, K)."""
+
+    def __init__(self, task: Task, answers: NDArray[np.float64]) -> None:
+        super().__init__(task.encoder)
+        self.answers = answers
+
+    def predict_proba(self, records: Records) -> NDArray[np.float64]:
+        return self.answers
+
+
+def test_mean_probability_and_share_of_votes(loans_task: Task) -> None:
+    answers = np.array([[[0.9, 0.1]], [[0.6, 0.4]], [[0.2, 0.8]]])
+    records = loans_task.training.records[:1]
+    bought = buy(Canned(loans_task, answers), loans_task.encoder, records, torch.tensor([1]))
+    np.testing.assert_allclose(bought.mean, [[1.7 / 3, 1.3 / 3]], rtol=1e-6)
+    np.testing.assert_allclose(bought.shares, [[2 / 3, 1 / 3]], rtol=1e-6)
+    np.testing.assert_allclose(bought.points, loans_task.encoder.encode(records), rtol=1e-6)
+    assert bought.target.tolist() == [1]
+
+
+def test_who_did_not_answer_is_left_out(loans_task: Task) -> None:
+    gone = [np.nan, np.nan]
+    answers = np.array([[[0.9, 0.1], gone], [gone, gone], [[0.3, 0.7], gone]])
+    bought = buy(Canned(loans_task, answers), loans_task.encoder, loans_task.training.records[:2], torch.tensor([1, 0]))
+    np.testing.assert_allclose(bought.mean, [[0.6, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(bought.shares, [[0.5, 0.5]], rtol=1e-6)
+    assert bought.target.tolist() == [1]
+    silent = Canned(loans_task, np.full((3, 2, 2), np.nan))
+    with pytest.raises(EnsembleError, match="answered for any of 2 records"):
+        buy(silent, loans_task.encoder, loans_task.training.records[:2], torch.tensor([1, 0]))
+
+
+def test_buying_nothing_costs_nothing(loans_task: Task) -> None:
+    empty = loans_task.training.records[:0]
+    bought = buy(Scorecards(loans_task.encoder), loans_task.encoder, empty, torch.empty(0, dtype=torch.long))
+    assert [len(part) for part in bought.parts] == [0, 0, 0, 0]
+
+
+def test_bought_answers_add_up(loans_task: Task) -> None:
+    records, target = loans_task.training.records, torch.zeros(5, dtype=torch.long)
+    five = buy(Scorecards(loans_task.encoder), loans_task.encoder, records[:5], target)
+    total = Bought.nothing(loans_task.encoder.width, 2, CPU).extend(five).extend(five.part(slice(3, None)))
+    assert [len(part) for part in total.parts] == [7, 7, 7, 7]
+    for whole, part in zip(total.parts, five.parts, strict=True):
+        assert torch.equal(whole[:5], part) and torch.equal(whole[5:], part[3:])
+
+
+def test_free_lessons_are_weighed_anew_as_answers_come() -> None:
+    lessons = FreeLessons(VOTERS, 3, CPU)
+    lessons.add(torch.tensor([[1.0, -1.0, -1.0]]))
+    lessons.add(torch.tensor([[-1.0, 1.0, 1.0]]))
+    torch.testing.assert_close(lessons.shares, torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]))
+    points = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    says = torch.nn.functional.one_hot((points[:, 0] > 0).long(), 2).float()
+    lessons.weigh(Bought(points, torch.zeros(400, dtype=torch.long), says, says))
+    assert float(lessons.shares[0, 1]) > 0.9 and float(lessons.shares[1, 0]) > 0.9
+    assert lessons.points.shape == (2, 3)
+
+
+def test_mixed_points_are_decodable_and_lie_between_the_classes(loans_task: Task) -> None:
+    encoder, training = loans_task.encoder, loans_task.training
+    snapper = Snapper(encoder, CPU)
+    points = torch.from_numpy(encoder.encode(training.records).astype(np.float32))
+    labels = torch.from_numpy(training.labels)
+    mixed = mix_points(points, labels, snapper, 500, torch.Generator().manual_seed(0))
+    assert mixed.shape == (500, encoder.width)
+    records = encoder.decode(mixed.numpy().astype(np.float64))
+    np.testing.assert_allclose(encoder.encode(records), mixed.numpy(), atol=2e-3)
+    nearest = torch.cdist(mixed, points)
+    to_each = torch.stack([nearest[:, labels == label].amin(dim=1) for label in (0, 1)])
+    far = torch.cdist(points, points)
+    own = torch.stack([far[:, labels == label].amin(dim=1) for label in (0, 1)])
+    assert float((to_each[0] - to_each[1]).abs().mean()) < 0.8 * float((own[0] - own[1]).abs().mean())
+    again = mix_points(points, labels, snapper, 500, torch.Generator().manual_seed(0))
+    assert torch.equal(mixed, again)

@@ -1,0 +1,74 @@
+"""Plausible models and how bought answers weigh them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from models.matrix import Encoded
+from models.plausible import PlausibleModels, fit_plausible
+from tests.models.tiny import Task
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Says class 1 where one column is above a value."""
+
+    column: int
+    value: float = 0.0
+
+    def predict(self, x: Encoded) -> NDArray[np.int64]:
+        return (x[:, self.column] > self.value).astype(np.int64)
+
+
+VOTERS = PlausibleModels((Threshold(0), Threshold(1), Threshold(2)), classes=2)
+
+
+def points(count: int, seed: int = 0) -> Encoded:
+    return np.random.default_rng(seed).normal(size=(count, 3))
+
+
+def test_votes_and_shares() -> None:
+    votes = VOTERS.votes(np.array([[1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]]))
+    assert votes.tolist() == [[1, 0], [1, 0], [0, 0]]
+    shares = VOTERS.shares(votes, VOTERS.equal_weights)
+    np.testing.assert_allclose(shares, [[1 / 3, 2 / 3], [1.0, 0.0]])
+    constant = VOTERS.shares(votes, np.array([0.0, 0.0, 0.5, 0.0, 0.5]))
+    np.testing.assert_allclose(constant, [[0.5, 0.5], [0.5, 0.5]])
+
+
+def test_weigh_recovers_known_weights() -> None:
+    true = np.array([0.6, 0.3, 0.0, 0.0, 0.1])
+    votes = VOTERS.votes(points(20_000))
+    weights = VOTERS.weigh(votes, VOTERS.shares(votes, true))
+    np.testing.assert_allclose(weights, true, atol=0.01)
+
+
+def test_few_answers_move_the_weights_only_a_little() -> None:
+    true = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    gaps = []
+    for count in (0, 10, 1000):
+        votes = VOTERS.votes(points(count))
+        weights = VOTERS.weigh(votes, VOTERS.shares(votes, true))
+        assert weights.shape == (5,) and weights.sum() == pytest.approx(1.0) and weights.min() >= 0
+        gaps.append(np.abs(weights - true).sum())
+    np.testing.assert_allclose(gaps[0], np.abs(VOTERS.equal_weights - true).sum())
+    assert gaps[0] > gaps[1] > gaps[2]
+
+
+def test_a_constant_voter_takes_up_black_boxes_that_always_say_the_same() -> None:
+    votes = VOTERS.votes(points(500))
+    weights = VOTERS.weigh(votes, np.tile([0.0, 1.0], (500, 1)))
+    assert weights[-1] > 0.9
+
+
+def test_fitted_models_know_four_classes(blobs_task: Task) -> None:
+    training, test = blobs_task.training, blobs_task.test
+    encode = blobs_task.encoder.encode
+    models = fit_plausible(encode(training.records), training.labels, 4, seed=0)
+    votes = models.votes(encode(test.records))
+    assert votes.shape == (len(models.voters), len(test))
+    assert ((votes == test.labels).mean(axis=1) > 0.9).all()
+    again = fit_plausible(encode(training.records), training.labels, 4, seed=0)
+    np.testing.assert_array_equal(again.votes(encode(test.records)), votes)
