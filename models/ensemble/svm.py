@@ -21,6 +21,7 @@ from models.matrix import Encoded
 FILE = "svm.skops"
 SLOPE_FILE = "svm.json"
 CALIBRATION_ROWS = 3000
+BLOCK = 500  # rows of one kernel matrix, to bound its memory
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,19 @@ class SvmRecipe:
 
 def _decision(machine: SVC, x: Encoded) -> NDArray[np.float64]:
     """x (n, D) -> one score a class (n, K); for two classes 0 and the signed margin."""
-    decision = np.asarray(machine.decision_function(x))
-    return np.stack([np.zeros_like(decision), decision], axis=1) if decision.ndim == 1 else decision
+    if len(machine.classes_) > 2:
+        return np.asarray(machine.decision_function(x))
+    margin = np.concatenate([_margin(machine, part) for part in np.array_split(x, len(x) // BLOCK + 1)])
+    return np.stack([np.zeros_like(margin), margin], axis=1)
+
+
+def _margin(machine: SVC, x: Encoded) -> NDArray[np.float64]:
+    """The decision function of two classes, x (n, D) -> (n,): with the kernel as one matrix product."""
+    support = machine.support_vectors_
+    squares = (x * x).sum(axis=1)[:, None] + (support * support).sum(axis=1) - 2.0 * (x @ support.T)
+    kernel = np.exp(-machine._gamma * np.maximum(squares, 0.0))
+    margin: NDArray[np.float64] = kernel @ machine.dual_coef_[0] + machine.intercept_[0]
+    return margin
 
 
 def _read_slope(path: Path) -> float:
