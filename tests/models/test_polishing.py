@@ -1,0 +1,88 @@
+"""Polishing: what it may and may not do to a candidate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from models.allowed import Allowed
+from models.candidates import Candidates, generate, measure
+from models.config import Config, FlowConfig, SurrogateConfig
+from models.constraints import Constraints, compile_constraints, violations
+from models.model import Calibration, RecourseModel
+from models.polishing import CHANGE_PRICE, count_changes, polish, worth
+from models.scoring import Targets
+from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
+
+WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
+
+
+def start_of(model: RecourseModel, target: Targets, allowed: Allowed) -> Candidates:
+    """One candidate a record: the most robust of a few."""
+    candidates = generate(model, target, allowed, 6, seed=0)
+    return candidates.take(candidates.agreement.argmax(axis=1)[:, None])
+
+
+def test_known_worth() -> None:
+    records = np.array([[[1.0, 2.0], [1.0, 5.0]]])
+    cost, agreement = np.array([[0.0, 2.0]]), np.array([[0.3, 0.8]])
+    candidates = Candidates(records, records, cost, agreement, cost)
+    value = worth(candidates, np.array([[1.0, 2.0]]), np.array([0.1]))
+    np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PRICE]])
+
+
+def test_missing_equals_missing() -> None:
+    records = np.array([[1.0, np.nan, np.nan, 2.0]])
+    origin = np.array([[1.0, np.nan, 3.0, np.nan]])
+    assert count_changes(records, origin).tolist() == [2]
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.6])
+def test_it_gains_within_the_constraints(loans_task: Task, tiny_model: RecourseModel, floor: float) -> None:
+    origin, model = loans_task.test.records, tiny_model
+    constraints = Constraints(immutable=frozenset({"housing"}), ranges={"debt_ratio": (0.0, 0.4)})
+    within = loans_task.test.records[:, model.encoder.schema.index("debt_ratio")] < 0.9
+    allowed = compile_constraints(model.encoder.schema, constraints, origin[within])
+    target, price = other_class(loans_task.test.labels[within], 2), np.full(int(within.sum()), 0.2)
+    start = start_of(model, target, allowed)
+    polished = polish(model, start, target, allowed, price, 5, floor)
+    before, after = (worth(candidates, allowed.origin, price)[:, 0] for candidates in (start, polished))
+    assert (after >= before).all() and (after > before + 0.01).any()
+    assert not violations(model.encoder.schema, allowed.origin, polished.records[:, 0], allowed).any()
+    reached = start.agreement >= floor
+    assert (polished.agreement[reached] >= floor).all()
+    measured = measure(model, polished.records, target, model.encoder.encode(allowed.origin))
+    for mine, again in zip(polished.parts, measured.parts, strict=True):
+        np.testing.assert_array_equal(mine, again)
+
+
+def test_changes_that_bring_nothing_are_put_back(loans_task: Task) -> None:
+    """Where the surrogate does not care, every change goes back to the applicant's own value."""
+    model = random_model(loans_task.encoder, TINY)
+    with torch.no_grad():
+        for parameter in model.pair.parameters():
+            parameter.zero_()
+    model = replace(model, calibration=Calibration.identity(2))
+    allowed = allowed_by_schema(model.encoder, loans_task.test.records)
+    target, features = other_class(loans_task.test.labels, 2), len(model.encoder.schema.features)
+    start = start_of(model, target, allowed)
+    assert count_changes(start.records[:, 0], allowed.origin).mean() > 3
+    polished = polish(model, start, target, allowed, np.full(len(target), 0.1), features)
+    assert not count_changes(polished.records[:, 0], allowed.origin).any()
+    assert not polished.cost.any()
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=["narrow", "wide"])
+def test_a_record_alone_has_the_bits_that_it_has_among_500(loans_task: Task, config: Config) -> None:
+    model = random_model(loans_task.encoder, config)
+    rows = np.arange(500) % len(loans_task.test)
+    allowed = allowed_by_schema(model.encoder, loans_task.test.records[rows])
+    target, price = other_class(loans_task.test.labels[rows], 2), np.geomspace(0.01, 1.0, 500)
+    start = start_of(model, target, allowed)
+    together = polish(model, start, target, allowed, price, 3)
+    for row in (0, 77, 300, 499):
+        one = np.array([row])
+        alone = polish(model, start.take_rows(one), target[one], allowed.row(row), price[one], 3)
+        for mine, theirs in zip(alone.parts, together.parts, strict=True):
+            np.testing.assert_array_equal(mine[0], theirs[row])

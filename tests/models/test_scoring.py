@@ -1,0 +1,99 @@
+"""What the surrogate says of decoded points."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.config import Config, FlowConfig, SurrogateConfig
+from models.density import density_score
+from models.model import RecourseModel
+from models.scoring import BLOCK, CHUNK, chunks, logit_and_gradient, padded, score_points, target_logit
+from tests.models.tiny import TINY, Task, random_model
+
+WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
+
+
+@pytest.fixture(scope="module")
+def model(blobs_task: Task) -> RecourseModel:
+    """Four classes, random weights."""
+    return random_model(blobs_task.encoder, TINY)
+
+
+def points_of(model: RecourseModel, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(count, model.encoder.width)), random.integers(len(model.classes), size=count)
+
+
+@given(rows=st.integers(1, 3 * BLOCK))
+def test_padding_repeats_the_last_row(rows: int) -> None:
+    values = torch.arange(2 * rows).reshape(rows, 2)
+    filled = padded(values)
+    assert len(filled) % BLOCK == 0 and len(filled) - rows < BLOCK
+    assert torch.equal(filled[:rows], values) and bool((filled[rows:] == values[-1]).all())
+
+
+@given(count=st.integers(0, 5 * CHUNK))
+def test_chunks_cover_every_row_once(count: int) -> None:
+    parts = list(chunks(count))
+    ends = [0, *(part.stop for part in parts)]
+    assert [part.start for part in parts] == ends[:-1] and ends[-1] == count
+    assert all(0 < part.stop - part.start <= CHUNK for part in parts)
+
+
+def test_agreement_is_the_calibrated_probability(model: RecourseModel) -> None:
+    points, target = points_of(model, 40)
+    scores = score_points(model, points, target)
+    with torch.no_grad():
+        first, second = model.pair(torch.from_numpy(points).float())
+    mean = (first.log_valid + second.log_valid) / 2
+    scaled = model.calibration.slope * mean + torch.from_numpy(model.calibration.bias)
+    expected = torch.softmax(scaled, dim=1).numpy()[np.arange(40), target]
+    np.testing.assert_allclose(scores.agreement, expected, atol=1e-6)
+    codes = torch.from_numpy(target)
+    lower = torch.minimum(density_score(first.logits, codes), density_score(second.logits, codes))
+    np.testing.assert_allclose(scores.density, lower.numpy(), atol=1e-6)
+
+
+def test_agreement_with_all_classes_adds_up(model: RecourseModel) -> None:
+    points, _ = points_of(model, 40)
+    total = sum(score_points(model, points, np.full(40, code)).agreement for code in range(4))
+    np.testing.assert_allclose(total, 1.0, atol=1e-5)
+
+
+def test_nothing_to_score(model: RecourseModel) -> None:
+    points, target = points_of(model, 0)
+    assert score_points(model, points, target).agreement.shape == (0,)
+    assert logit_and_gradient(model, points, target)[1].shape == (0, model.encoder.width)
+
+
+def test_the_gradient_is_that_of_finite_differences(model: RecourseModel) -> None:
+    points, target = points_of(model, 20)
+    logit, gradient = logit_and_gradient(model, points, target)
+    agreement = score_points(model, points, target).agreement
+    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), agreement, atol=1e-6)
+    pair, codes = model.pair.double(), torch.from_numpy(target)
+    try:
+        for column in range(model.encoder.width):
+            step = np.zeros(model.encoder.width)
+            step[column] = 1e-6
+            up, down = (target_logit(model, pair(torch.from_numpy(points + s)), codes) for s in (step, -step))
+            slope = ((up - down) / 2e-6).detach().numpy()
+            np.testing.assert_allclose(gradient[:, column], slope, atol=1e-3, rtol=1e-3)
+    finally:
+        model.pair.float()
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=["narrow", "wide"])
+def test_a_row_alone_has_the_bits_that_it_has_in_a_batch(loans_task: Task, config: Config) -> None:
+    model = random_model(loans_task.encoder, config)
+    points, target = points_of(model, CHUNK + 700)
+    together = score_points(model, points, target)
+    logits, gradients = logit_and_gradient(model, points, target)
+    for row in (0, 1, 63, 64, 500, CHUNK - 1, CHUNK, CHUNK + 699):
+        alone = score_points(model, points[row : row + 1], target[row : row + 1])
+        assert alone.agreement[0] == together.agreement[row] and alone.density[0] == together.density[row]
+        logit, gradient = logit_and_gradient(model, points[row : row + 1], target[row : row + 1])
+        assert logit[0] == logits[row]
+        np.testing.assert_array_equal(gradient[0], gradients[row])
