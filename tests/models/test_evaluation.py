@@ -1,0 +1,163 @@
+"""The evaluation: who is a case, what is measured, and that it is measured anew."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.encoding import Encoder, cost
+from models.errors import ConfigError, DataError
+from models.evaluation import BUDGET_SHARE, Evaluation, EvaluationConfig, choose_cases, evaluate
+from models.model import Calibration, RecourseModel
+from models.outliers import fit_detectors
+from models.records import check_record
+from models.search import SearchConfig, explain
+from models.training import Labelled
+from tests.models.tiny import TINY, Scorecards, Task, random_model
+
+CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, prices=(), seed=3)
+
+
+def alike(encoder: Encoder) -> Scorecards:
+    """Scorecards that agree on most records, and not on all."""
+    cards = Scorecards(encoder)
+    cards.weights = cards.weights[:1] + 0.3 * (cards.weights - cards.weights[:1])
+    return cards
+
+
+def as_labelled_by(ensemble: Scorecards, part: Labelled) -> Labelled:
+    """The records on which the scorecards agree, with the class that they agree on."""
+    said = ensemble.predict_proba(part.records).argmax(axis=2)
+    agreed = (said == said[0]).all(axis=0)
+    return Labelled(part.records[agreed], said[0, agreed])
+
+
+@pytest.fixture(scope="module")
+def evaluation(loans_task: Task, tiny_model: RecourseModel) -> Evaluation:
+    ensemble = alike(loans_task.encoder)
+    test = as_labelled_by(ensemble, loans_task.test)
+    config = replace(CONFIG, cost_budget=budget_of(tiny_model))
+    return evaluate(tiny_model, ensemble, loans_task.training, test, config, train_seconds=7.5)
+
+
+def budget_of(model: RecourseModel) -> float:
+    """A cost in the middle of what the dial reaches."""
+    return max(point.cost for point in model.frontier) / 2
+
+
+def test_cases_are_right_by_all_models_and_go_to_another_class(blobs_task: Task) -> None:
+    ensemble = alike(blobs_task.encoder)
+    known = as_labelled_by(ensemble, blobs_task.training)
+    spoiled = Labelled(known.records, np.where(np.arange(len(known)) % 2, known.labels, (known.labels + 1) % 4))
+    cases = choose_cases(ensemble, spoiled, 20, seed=1)
+    said = ensemble.predict_proba(cases.records).argmax(axis=2)
+    rows = [int(np.flatnonzero((known.records == record).all(axis=1))[0]) for record in cases.records]
+    assert len(cases) == 20 and all(row % 2 for row in rows)
+    assert (said != cases.target).all() and cases.target.max() < 4
+    shift = (cases.target - said[0]) % 4
+    assert set(shift.tolist()) == {1, 2, 3}
+    again, other = choose_cases(ensemble, spoiled, 20, seed=1), choose_cases(ensemble, spoiled, 20, seed=2)
+    assert (again.records == cases.records).all() and (again.target == cases.target).all()
+    assert not np.array_equal(other.records, cases.records)
+
+
+def test_without_a_single_case_the_error_says_so(blobs_task: Task) -> None:
+    ensemble = alike(blobs_task.encoder)
+    known = as_labelled_by(ensemble, blobs_task.test)
+    with pytest.raises(DataError, match=f"None of the {len(known)} test records .* all 3 models"):
+        choose_cases(ensemble, Labelled(known.records, (known.labels + 1) % 4), 20, seed=0)
+
+
+def test_the_surrogates_figures_are_those_of_its_answers(
+    loans_task: Task, tiny_model: RecourseModel, evaluation: Evaluation
+) -> None:
+    ensemble, encoder = alike(loans_task.encoder), loans_task.encoder
+    cases = choose_cases(ensemble, as_labelled_by(ensemble, loans_task.test), CONFIG.records, CONFIG.seed)
+    search = SearchConfig(
+        price=tiny_model.price_for_cost(BUDGET_SHARE * budget_of(tiny_model)), floor=0.0, seed=CONFIG.seed
+    )
+    found = explain(tiny_model, cases.records, cases.target, config=search)
+    answers = np.concatenate(
+        [
+            check_record(encoder.schema, each.counterfactuals[0].record) if each.counterfactuals else own[None]
+            for each, own in zip(found, cases.records, strict=True)
+        ]
+    )
+    agreed = ensemble.predict_proba(answers).argmax(axis=2) == cases.target
+    quality = evaluation.qualities[0]
+    assert quality.method == "densityflow" and quality.records == len(cases) == 25
+    assert 0 < quality.validity < 1 and quality.cost > 0
+    assert quality.validity == agreed.mean() and quality.unanimity == agreed.all(axis=0).mean()
+    assert quality.cost == pytest.approx(cost(encoder.encode(answers), encoder.encode(cases.records)).mean())
+    changes = sum(len(each.counterfactuals[0].changes) for each in found if each.counterfactuals)
+    assert quality.sparsity == pytest.approx(changes / 25)
+    assert (quality.queries_per_explanation, quality.max_queries_used) == (0, 0)
+    assert (quality.queries_train, quality.train_seconds) == (tiny_model.queries, 7.5)
+    assert quality.price == search.price and quality.explain_ms > 0
+
+
+def test_verified_search_asks_within_its_limit_and_the_oracle_knows_best(evaluation: Evaluation) -> None:
+    _, verified, limit = evaluation.qualities
+    assert (verified.method, limit.method) == ("densityflow-verified", "oracle")
+    assert 0 < verified.queries_per_explanation <= verified.max_queries_used <= CONFIG.max_queries
+    assert limit.records == CONFIG.oracle_records
+    assert limit.unanimity >= verified.unanimity
+    assert limit.queries_per_explanation > CONFIG.max_queries
+    assert (limit.queries_train, limit.train_seconds, limit.price) == (0, 0.0, None)
+    for quality in evaluation.qualities:
+        assert 0 <= quality.unanimity <= quality.validity <= 1
+        assert 0 < quality.isoforest < 1 and quality.lof > 0.5
+
+
+def test_a_budget_sets_the_dial_on_the_validation_split_and_the_frontier_meets_it_there(
+    loans_task: Task, tiny_model: RecourseModel
+) -> None:
+    ensemble = alike(loans_task.encoder)
+    test = as_labelled_by(ensemble, loans_task.test)
+    budget = budget_of(tiny_model)
+    price = tiny_model.price_for_cost(BUDGET_SHARE * budget)
+    config = replace(CONFIG, cost_budget=budget, prices=(price, 10.0), oracle_records=2, max_queries=1)
+    found = evaluate(tiny_model, ensemble, loans_task.training, test, config)
+    quality, (same, dear) = found.qualities[0], found.frontier
+    assert quality.price == same.price == price
+    assert (quality.cost, quality.validity, quality.unanimity) == (same.cost, same.validity, same.unanimity)
+    assert dear.cost < same.cost
+
+
+def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: Task) -> None:
+    ensemble = alike(loans_task.encoder)
+    model = random_model(loans_task.encoder, TINY)
+    certain = replace(model, calibration=Calibration(0.0, np.array([0.0, 50.0])))
+    known = as_labelled_by(ensemble, loans_task.test)
+    test = Labelled(known.records[known.labels == 0], known.labels[known.labels == 0])
+    config = replace(CONFIG, prices=(), oracle_records=1)
+    quality = evaluate(certain, ensemble, loans_task.training, test, config).qualities[0]
+    assert (quality.cost, quality.sparsity, quality.validity, quality.unanimity) == (0, 0, 0, 0)
+
+
+def test_outliers_score_higher_and_repeated_points_do_no_harm() -> None:
+    points = np.repeat(np.random.default_rng(0).normal(size=(40, 2)), 60, axis=0)
+    detectors = fit_detectors(points, seed=0)
+    near, far = points[:1], np.array([[9.0, 9.0]])
+    assert 0.5 < detectors.lof(near)[0] < 3 < detectors.lof(far)[0] < 100
+    assert 0 < detectors.isolation(near)[0] < detectors.isolation(far)[0] < 1
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="records is 0"):
+        EvaluationConfig(records=0)
+    with pytest.raises(ConfigError, match="oracle_records is 0"):
+        EvaluationConfig(oracle_records=0)
+    with pytest.raises(ConfigError, match="max_queries is 0"):
+        EvaluationConfig(max_queries=0)
+    with pytest.raises(ConfigError, match="cost_budget is -1"):
+        EvaluationConfig(cost_budget=-1)
+
+
+def test_without_a_budget_the_search_keeps_its_own_dial(loans_task: Task, tiny_model: RecourseModel) -> None:
+    ensemble = alike(loans_task.encoder)
+    test = as_labelled_by(ensemble, loans_task.test)
+    config = EvaluationConfig(records=2, oracle_records=1, max_queries=1, prices=())
+    found = evaluate(tiny_model, ensemble, loans_task.training, test, config)
+    assert [quality.price for quality in found.qualities] == [SearchConfig().price, None, None]
+    assert found.frontier == ()
