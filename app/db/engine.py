@@ -1,7 +1,7 @@
 """Where the database is, and how a connection to it is held: to read, to write, or to take one guarded step."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 
@@ -12,26 +12,46 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from models.errors import ConfigError
 
 SQLITE_BUSY_MS = 30_000
+STEP_MS = 30_000
+"""A step that waits longer than this for a lock is given up: both databases answer or fail."""
+CONNECT_SECONDS = 5
 READ_ONLY = "recourse_read_only"
 
 
-def open_engine(database_url: str, pool_size: int = 10) -> Engine:
-    """An engine for a postgresql or sqlite URL; no connection is made yet."""
+def open_database(database_url: str, pool_size: int = 10) -> "Database":
+    """The database of a postgresql or sqlite URL; no connection is made yet."""
     url = make_url(database_url)
     match url.get_backend_name():
         case "postgresql":
-            return create_engine(url.set(drivername="postgresql+psycopg"), pool_size=pool_size, max_overflow=pool_size)
+            return _open_postgres(url.set(drivername="postgresql+psycopg"), pool_size)
         case "sqlite":
-            return _open_sqlite(url, pool_size)
+            engine = _open_sqlite(url.set(drivername="sqlite+pysqlite"), pool_size)
+            return Database(engine, reader=engine.execution_options(**{READ_ONLY: True}), stepper=engine)
         case other:
             raise ConfigError(f"the database {other!r} is not supported: use postgresql:// or sqlite:///")
+
+
+def _open_postgres(url: URL, pool_size: int) -> "Database":
+    """Steps have connections of their own: to switch one to autocommit and back costs more than the step itself."""
+    engine = create_engine(
+        url, pool_size=pool_size, max_overflow=pool_size, connect_args={"connect_timeout": CONNECT_SECONDS}
+    )
+    stepper = create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        isolation_level="AUTOCOMMIT",
+        pool_reset_on_return=None,
+        connect_args={"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STEP_MS}"},
+    )
+    return Database(engine, reader=engine.execution_options(isolation_level="REPEATABLE READ"), stepper=stepper)
 
 
 def _open_sqlite(url: URL, pool_size: int) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("an SQLite database in memory cannot be shared: name a file, as in sqlite:///var/recourse.db")
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url.set(drivername="sqlite+pysqlite"), pool_size=pool_size, max_overflow=pool_size)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=pool_size)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -54,13 +74,10 @@ def _begin_sqlite(connection: Connection) -> None:
 class Database:
     """One database, and the three ways to hold a connection: the end of each `with` commits, an error rolls back."""
 
-    def __init__(self, engine: Engine) -> None:
-        sqlite = engine.dialect.name == "sqlite"
+    def __init__(self, engine: Engine, reader: Engine, stepper: Engine) -> None:
         self.engine = engine
-        self._reader = engine.execution_options(
-            **({READ_ONLY: True} if sqlite else {"isolation_level": "REPEATABLE READ"})
-        )
-        self._stepper = engine if sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._reader = reader
+        self._stepper = stepper
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -74,17 +91,11 @@ class Database:
         with self.engine.begin() as connection:
             yield connection
 
-    @contextmanager
-    def stepping(self) -> Iterator[Connection]:
+    def stepping(self) -> AbstractContextManager[Connection]:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""
-        with self._stepper.begin() as connection:
-            yield connection
+        return self._stepper.begin() if self._stepper is self.engine else self._stepper.connect()
 
     def close(self) -> None:
         """Give back every connection."""
-        self.engine.dispose()
-
-
-def open_database(database_url: str, pool_size: int = 10) -> Database:
-    """The database of a postgresql or sqlite URL; no connection is made yet."""
-    return Database(open_engine(database_url, pool_size))
+        for engine in {self.engine, self._stepper}:
+            engine.dispose()

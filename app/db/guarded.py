@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, FromClause, Insert, Select, Update, bindparam, select
+from sqlalchemy import Connection, FromClause, Insert, Update, bindparam, make_url, select
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from app.db.types import AnyRow
@@ -22,14 +22,14 @@ class Guarded:
 
     def __init__(self, guard: Guard, follow: Follow) -> None:
         self._guard = guard
-        self._single = _single_statement(guard, follow)
+        self._single, self._constants = _single_statement(guard, follow)
         self._returned = tuple(column.name for column in guard.exported_columns)
         self._followers = tuple(follow(_as_parameters(guard)))
 
     def run(self, connection: Connection, parameters: Mapping[str, object]) -> AnyRow | None:
         """What the guard returned, or None if it found no row and nothing was done."""
         if connection.dialect.name == "postgresql":
-            return connection.execute(self._single, parameters).one_or_none()
+            return connection.exec_driver_sql(self._single, {**self._constants, **parameters}).one_or_none()
         row = connection.execute(self._guard, parameters).one_or_none()
         if row is not None:
             found = {_returned_name(name): value for name, value in zip(self._returned, row, strict=True)}
@@ -38,12 +38,14 @@ class Guarded:
         return row
 
 
-def _single_statement(guard: Guard, follow: Follow) -> Select[*tuple[Any, ...]]:
+def _single_statement(guard: Guard, follow: Follow) -> tuple[str, dict[str, object]]:
+    """The SQL for Postgres and the values in it that never change, compiled once and not looked up at each step."""
     guarded = guard.cte("guarded")
     statement = select(guarded)
     for number, follower in enumerate(follow(guarded)):
         statement = statement.add_cte(follower.cte(f"follower_{number}"))
-    return statement
+    compiled = statement.compile(dialect=make_url("postgresql+psycopg://").get_dialect()())
+    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
 
 def _as_parameters(guard: Guard) -> FromClause:

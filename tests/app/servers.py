@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url, text
 
-from app.db.engine import open_engine
+from app.db.engine import open_database
 
 with warnings.catch_warnings():
     # It looks for a runtime folder when it is imported, and warns where there is none.
@@ -19,14 +19,15 @@ with warnings.catch_warnings():
 
 
 @contextmanager
-def own_postgres() -> Iterator[PostgresServer]:
+def own_postgres(durable: bool = False) -> Iterator[PostgresServer]:
     """A new server on a socket of its own, gone at the end. There is no skipping: no server, no green test."""
     # Not pytest's folder: the server runs as a user of its own, and pytest keeps its folders to itself.
     folder = Path(tempfile.mkdtemp(prefix="recourse-postgres-"))
     folder.chmod(0o755)
     server = get_server(folder / "data", cleanup_mode="stop")
     try:
-        execute(server.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        if not durable:
+            execute(server.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield server
     finally:
         server.cleanup()
@@ -56,8 +57,8 @@ def new_database(server_url: str, name: str, template: str = "template1") -> Ite
 
 def execute(url: str, *statements: str) -> None:
     """Run statements, each by itself, outside of any transaction."""
-    engine = open_engine(url, pool_size=1)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    database = open_database(url, pool_size=1)
+    with database.stepping() as connection:
         for statement in statements:
             connection.execute(text(statement))
-    engine.dispose()
+    database.close()

@@ -1,7 +1,7 @@
 """Eight processes race for one budget and are killed at the worst moments: `python -m tests.app.ledger.race ...`.
 
 The black box is a file: each query appends one byte, which outlives the process that wrote it. So do the notes of where
-each process was killed. A killed process is replaced, until the budget is used up or the time is over.
+each process was killed. A killed process is replaced; after enough of them the last ones use the budget up.
 """
 
 import os
@@ -21,7 +21,7 @@ from models.errors import QueryLimitError
 PROCESSES = 8
 LEASE = timedelta(seconds=1)
 MOMENTS = ("before dispatch", "between dispatch and call", "after the call", "before settle")
-KILL_CHANCE = 0.03
+KILLS = 40
 LARGEST = 100
 
 
@@ -37,8 +37,29 @@ class Race:
     ends_at: float
 
 
+@dataclass
+class Death:
+    """The moment at which a process dies, and how often it gets there before."""
+
+    moment: str | None
+    passes: int
+
+    @classmethod
+    def of(cls, seed: int) -> "Death":
+        """Every moment has its turn among the first processes; the last ones live."""
+        return cls(MOMENTS[seed % len(MOMENTS)] if seed < KILLS else None, random.Random(-seed).randint(0, 4))
+
+    def perhaps(self, race: Race, moment: str) -> None:
+        if moment == self.moment:
+            self.passes -= 1
+            if self.passes < 0:
+                _append(race.kills, f"{moment}\n".encode())
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
 def run(race: Race) -> None:
     """Keep eight processes alive until each of them has ended by itself."""
+    open_database(race.database_url)  # Loads the driver once, here, and not in each of the processes.
     seed = 0
     alive: set[int] = set()
     while seed < PROCESSES or alive:
@@ -60,19 +81,19 @@ def _start(race: Race, seed: int) -> int:
     if pid == 0:
         code = 1
         try:
-            _work(race, random.Random(seed))
+            _work(race, random.Random(seed), Death.of(seed))
             code = 0
         finally:
             os._exit(code)
     return pid
 
 
-def _work(race: Race, chance: random.Random) -> None:
+def _work(race: Race, chance: random.Random, death: Death) -> None:
     ledger = Ledger(open_database(race.database_url, pool_size=1), lease=LEASE)
     most = LARGEST
     while time.time() < race.ends_at:
         try:
-            _one_request(race, ledger, chance, chance.randint(1, most))
+            _one_request(race, ledger, chance, death, chance.randint(1, most))
         except QueryLimitError:
             balance = ledger.balance(race.tenant_id, race.ensemble_id)
             if balance.used == balance.limit:
@@ -83,24 +104,18 @@ def _work(race: Race, chance: random.Random) -> None:
             continue  # Too slow: the lease passed and another process expired the reservation.
 
 
-def _one_request(race: Race, ledger: Ledger, chance: random.Random, left: int) -> None:
+def _one_request(race: Race, ledger: Ledger, chance: random.Random, death: Death, left: int) -> None:
     reservation = ledger.reserve(race.tenant_id, race.ensemble_id, left)
-    _die_perhaps(race, chance, MOMENTS[0])
+    death.perhaps(race, MOMENTS[0])
     while left and chance.random() > 0.1:
         count = chance.randint(1, min(left, 25))
         ledger.dispatch(reservation, count)
-        _die_perhaps(race, chance, MOMENTS[1])
+        death.perhaps(race, MOMENTS[1])
         _append(race.calls, b"." * count)
-        _die_perhaps(race, chance, MOMENTS[2])
+        death.perhaps(race, MOMENTS[2])
         left -= count
-    _die_perhaps(race, chance, MOMENTS[3])
+    death.perhaps(race, MOMENTS[3])
     ledger.settle(reservation)
-
-
-def _die_perhaps(race: Race, chance: random.Random, moment: str) -> None:
-    if chance.random() < KILL_CHANCE:
-        _append(race.kills, f"{moment}\n".encode())
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _append(path: Path, data: bytes) -> None:
