@@ -21,6 +21,11 @@ class Cat:
     name: ClassVar[str] = "catboost"
     model: CatBoostClassifier
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return len(self.model.feature_names_)
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         return np.asarray(self.model.predict_proba(x, thread_count=1), dtype=np.float64)

@@ -28,6 +28,11 @@ class Forest:
     def _trees(self) -> list[Tree]:
         return [estimator.tree_ for estimator in self.model.estimators_]
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.model.n_features_in_)
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K); the same sum as the library's, without a thread pool for every call."""
         points = np.ascontiguousarray(x, dtype=np.float32)

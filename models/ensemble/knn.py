@@ -23,6 +23,11 @@ class Knn:
     name: ClassVar[str] = "knn"
     model: KNeighborsClassifier
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.model.n_features_in_)
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         return np.asarray(self.model.predict_proba(x), dtype=np.float64)

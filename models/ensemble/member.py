@@ -24,6 +24,11 @@ class Member(Protocol):
 
     name: ClassVar[str]
 
+    @property
+    def width(self) -> int:
+        """D, the number of encoded columns that it was trained on."""
+        ...
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         ...

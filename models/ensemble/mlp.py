@@ -25,6 +25,11 @@ class Mlp:
     name: ClassVar[str] = "mlp"
     model: MLPClassifier
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.model.n_features_in_)
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         layers = list(zip(self.model.coefs_, self.model.intercepts_, strict=True))

@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
+
 from models.encoding import Encoder
 from models.ensemble.local import LocalEnsemble
+from models.ensemble.member import Member
 from models.ensemble.recipes import MEMBERS
 from models.errors import ArtifactError, SchemaError
 
@@ -40,7 +43,19 @@ def load_ensemble(folder: Path) -> LocalEnsemble:
             raise ArtifactError(f"The ensemble in '{folder}' names the unknown member '{name}'.")
     if classes != encoder.schema.classes:
         raise ArtifactError(f"The ensemble in '{folder}' has classes {list(classes)}, its encoder others.")
-    return LocalEnsemble(encoder, tuple(MEMBERS[name].load(folder / name) for name in names), classes)
+    members = tuple(MEMBERS[name].load(folder / name) for name in names)
+    for member in members:
+        _check_shape(member, encoder.width, len(classes))
+    return LocalEnsemble(encoder, members, classes)
+
+
+def _check_shape(member: Member, width: int, classes: int) -> None:
+    """A member that was trained on other columns or classes belongs to another ensemble."""
+    if member.width != width:
+        raise ArtifactError(f"The member '{member.name}' takes {member.width} columns; the encoder gives {width}.")
+    found = member.predict_proba(np.zeros((1, width))).shape[1]
+    if found != classes:
+        raise ArtifactError(f"The member '{member.name}' knows {found} classes; the ensemble has {classes}.")
 
 
 def _read_object(path: Path) -> dict[str, object]:

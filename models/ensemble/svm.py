@@ -37,6 +37,11 @@ class Svm:
     model: SVC
     slope: float
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.model.n_features_in_)
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         return np.asarray(softmax(self.slope * _decision(self.model, x), axis=1))

@@ -56,6 +56,11 @@ class TabNet:
     shape: TabNetShape
     network: nn.Module
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return self.shape.inputs
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         with torch.inference_mode():

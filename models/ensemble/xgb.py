@@ -22,6 +22,11 @@ class Xgb:
     name: ClassVar[str] = "xgboost"
     booster: Booster
 
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.booster.num_features())
+
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K), in place: no DMatrix is built."""
         answer = np.asarray(self.booster.inplace_predict(np.ascontiguousarray(x, dtype=np.float32)))
