@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.commands.console import answers, notes
+from models.errors import ArtifactError, DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +78,29 @@ def explain(
     device: Device = "cpu",
 ) -> None:
     """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
+    check_paths(folder, records)
     from app.commands.explain_json import report_json
     from app.commands.explain_run import run_explanations
     from app.commands.explain_table import report_table
+    from app.commands.threads import one_thread
 
     frozen = tuple(name.strip() for name in immutable.split(",") if name.strip())
     bounds, ways = tuple(ranges or ()), tuple(directions or ())
     dial = (price, robustness, min_agreement, max_queries)
     order = ExplainOrder(folder, records, target, frozen, bounds, ways, k, *dial, candidates, seed, limit_rows, device)
-    report = run_explanations(order, notes())
+    with one_thread():
+        report = run_explanations(order, notes())
     if json:
         typer.echo(report_json(report))
     else:
         answers().print(report_table(report))
     if report.faulty:
         raise typer.Exit(2)
+
+
+def check_paths(folder: Path, records: Path) -> None:
+    """Said before seconds go into imports."""
+    if not folder.is_dir():
+        raise ArtifactError(f"There is no folder '{folder}'; make it with `recourse train`.")
+    if not records.is_file():
+        raise DataError(f"There is no file '{records}'; check the path.")

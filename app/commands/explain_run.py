@@ -14,7 +14,6 @@ from models.artifact import ENSEMBLE_FOLDER, load_ensemble_of, load_model
 from models.constraints import Constraints
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
-from models.errors import ArtifactError
 from models.model import RecourseModel
 from models.rules import merge_rules
 from models.schema import Schema
@@ -44,8 +43,6 @@ class ExplainReport:
 
 def run_explanations(order: ExplainOrder, console: Console) -> ExplainReport:
     """A wrong request is refused as a whole; a wrong record gets its own error."""
-    if not order.folder.is_dir():
-        raise ArtifactError(f"There is no folder '{order.folder}'; make it with `recourse train`.")
     model = load_model(order.folder, order.device)
     schema = model.encoder.schema
     constraints = _constraints(order, schema)

@@ -74,7 +74,7 @@ def _counterfactual(found: Counterfactual, nearest: bool) -> list[RenderableType
         table.add_row(change.feature, _show(change.before), _show(change.after))
     place = "where training records lie" if found.trusted else "OUTSIDE of where training records lie"
     figures = f"cost {found.cost:.2f}, expected agreement {found.expected_agreement:.0%}, {place}"
-    parts: list[RenderableType] = [table] if found.changes else [Text("no change")]
+    parts: list[RenderableType] = [table] if found.changes else [Text("Nothing needs to change.")]
     parts += [Text(vote_sentence(found)), Text(figures)]
     if found.votes:
         parts.append(Text(_votes(found)))

@@ -25,6 +25,7 @@ class Bars:
             console=console,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._silent: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -45,15 +46,20 @@ class Bars:
         """For models.training.train: a models.reporting.Report."""
         self._show(phase, step, steps, f"loss {figure:.3f}")
 
+    def wait(self, phase: str) -> None:
+        """A phase that does not report; it lasts until the next one starts."""
+        self._close_silent()
+        self._silent = self._progress.add_task(phase, total=None, note="")
+
     def _show(self, phase: str, done: int, total: int, note: str) -> None:
         if phase not in self._tasks:
             self._close_silent()
             self._tasks[phase] = self._progress.add_task(phase, total=total, note=note)
         self._progress.update(self._tasks[phase], completed=done, note=note)
         if done == total and phase in SILENT:
-            self._tasks[SILENT[phase]] = self._progress.add_task(SILENT[phase], total=None, note="")
+            self.wait(SILENT[phase])
 
     def _close_silent(self) -> None:
-        for phase in SILENT.values():
-            if phase in self._tasks:
-                self._progress.update(self._tasks[phase], completed=1, total=1)
+        if self._silent is not None:
+            self._progress.update(self._silent, completed=1, total=1)
+        self._silent = None

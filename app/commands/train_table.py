@@ -4,7 +4,6 @@ import shlex
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from app.commands.train_run import Trained
 from models.model import FrontierPoint
@@ -14,23 +13,26 @@ SHOWN_POINTS = 6
 
 
 def summary(trained: Trained) -> RenderableType:
-    """The facts, the members' accuracy, the frontier, and the next command."""
-    command = f"recourse explain {shlex.quote(str(trained.order.out))} RECORDS.csv"
-    target = shlex.quote(trained.model.classes[0])
-    following = Text(f"\nNext: {command} --target {target}")
-    return Group(_facts(trained), _members(trained), _frontier(trained.model.frontier), following)
+    """The facts, the members' accuracy, and the frontier."""
+    return Group(_facts(trained), _members(trained), _frontier(trained.model.frontier))
+
+
+def next_command(trained: Trained) -> str:
+    """What to type now; one line, so that it can be copied."""
+    folder, target = shlex.quote(str(trained.order.out)), shlex.quote(trained.model.classes[0])
+    return f"recourse explain {folder} RECORDS.csv --target {target}"
 
 
 def _facts(trained: Trained) -> Table:
-    model, parts = trained.model, trained.prepared.split
-    order, features = trained.order, len(model.encoder.schema.features)
+    model, study, settings = trained.model, trained.study, trained.order.settings
+    features = len(model.encoder.schema.features)
     flowing = f"{features}" if len(model.flowing) == features else f"{features}, of which {len(model.flowing)} flow"
-    table = Table(show_header=False, title=f"Trained on {trained.prepared.name}", title_justify="left")
+    table = Table(show_header=False, title=f"Trained on {trained.name}", title_justify="left")
     table.add_row("classes", ", ".join(model.classes))
     table.add_row("features", flowing)
-    table.add_row("rows", f"{len(parts.train)} training, {len(parts.validation)} validation, {len(parts.test)} test")
-    effort = "" if order.effort == 1 else f", effort {order.effort:g}"
-    table.add_row("settings", f"{order.preset}, {order.tuning} ensemble, seed {order.seed}{effort}")
+    table.add_row("rows", f"{len(study.training)} training, {len(study.validation)} validation, {len(study.test)} test")
+    effort = "" if settings.effort == 1 else f", effort {settings.effort:g}"
+    table.add_row("settings", f"{settings.preset}, {settings.tuning} ensemble, seed {trained.order.seed}{effort}")
     table.add_row("queries", f"{model.queries} of at most {trained.query_limit}")
     table.add_row("seconds", f"{trained.seconds:.0f}")
     table.add_row("content hash", trained.content_hash[:SHOWN_HASH])

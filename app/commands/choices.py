@@ -1,0 +1,47 @@
+"""What `train` and `evaluate` both let the user choose. No heavy imports: the commands' help needs this."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Preset(StrEnum):
+    """The names of models.config.PRESETS."""
+
+    FAST = "fast"
+    PAPER = "paper"
+
+
+class Tuning(StrEnum):
+    """How the ensemble is trained: models.ensemble.recipes.Mode."""
+
+    QUICK = "quick"
+    TUNED = "tuned"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """How to train, whatever the data."""
+
+    preset: Preset
+    tuning: Tuning
+    members: str | None
+    queries: int | None
+    top_features: int | None
+    device: str
+    effort: float
+
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a built-in data set (see `recourse data`).")
+]
+Label = Annotated[str | None, typer.Option(metavar="COL", help="The label column; a built-in data set knows its own.")]
+PresetOption = Annotated[Preset, typer.Option(help="Ours, or the settings of the paper.")]
+Ensemble = Annotated[Tuning, typer.Option(help="Good defaults, or the paper's grid with cross-validation (slow).")]
+Members = Annotated[str | None, typer.Option(metavar="A,B", help="Only these black boxes; by default all seven.")]
+Queries = Annotated[int | None, typer.Option(min=0, help="The most records put to the ensemble; by default 480.")]
+TopFeatures = Annotated[int | None, typer.Option(min=1, metavar="K", help="Wide data: only the K best features flow.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
+Effort = Annotated[float, typer.Option(help="Scales the training steps: 0.1 is for trying things out, not for use.")]

@@ -1,0 +1,56 @@
+"""The work of `recourse evaluate`: METHOD.md, section 8, once a seed."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from app.commands.data_run import find_data
+from app.commands.evaluate import EvaluateOrder
+from app.commands.progress import Bars
+from app.commands.train_config import choose_members, make_config
+from app.commands.train_run import check_top_features, train_pair, with_overrides
+from models.device import find_device
+from models.evaluation import EvaluationConfig, Quality, evaluate
+from models.published import PUBLISHED, Published
+from models.study import make_study
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One seed: the three methods."""
+
+    seed: int
+    qualities: tuple[Quality, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All seeds, and what the paper reports of this data set, if it does."""
+
+    order: EvaluateOrder
+    name: str
+    published: Published | None
+    runs: tuple[Run, ...]
+
+
+def run_evaluation(order: EvaluateOrder, console: Console) -> Measured:
+    """The dial of the surrogate's search is set to the paper's cost, where the paper has this data set."""
+    members, (config, limit) = choose_members(order.settings.members), make_config(order.settings)
+    find_device(config.device)
+    dataset = with_overrides(find_data(order.data, order.label), order.label, {})
+    published = PUBLISHED.get(dataset.name)
+    budget = None if published is None else published.cost
+    runs = []
+    for seed in order.seeds:
+        study = make_study(dataset, seed)
+        check_top_features(config, study)
+        console.print(f"{dataset.name}, seed {seed}")
+        measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, prices=(), seed=seed)
+        with Bars(console) as bars:
+            pair = train_pair(study, order.settings, members, config, limit, seed, bars)
+            bars.wait("measuring")
+            found = evaluate(
+                pair.model, pair.ensemble, study.training, study.test, measure, train_seconds=pair.train_seconds
+            )
+        runs.append(Run(seed, found.qualities))
+    return Measured(order, dataset.name, published, tuple(runs))

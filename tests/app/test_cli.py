@@ -1,0 +1,85 @@
+"""The command line as a whole: help at once, no torch where none is needed, the ledger's commands mounted."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from app.cli import main
+from tests.app.recourse import recourse
+
+
+def python(code: str, arguments: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_help_comes_at_once() -> None:
+    code = "import sys; from app.cli import main\ntry: main(['--help'])\nexcept SystemExit: print(*sys.modules)"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = python(code)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    *page, modules = done.stdout.splitlines()
+    assert not {"torch", "pandas", "numpy", "sklearn", "sqlalchemy"} & set(modules.split())
+    assert after.ru_utime - before.ru_utime < 0.5
+    for command in ("train", "explain", "evaluate", "data", "budget", "migrate"):
+        assert any(line.strip("│ ").startswith(command) for line in page)
+
+
+@pytest.mark.parametrize("command", ["train", "explain", "evaluate", "data"])
+def test_the_help_of_a_command_needs_no_torch(command: str) -> None:
+    code = f"import sys; sys.modules['torch'] = None\nfrom app.cli import main\nmain(['{command}', '--help'])"
+    done = python(code)
+    assert done.returncode == 0
+    assert f"recourse {command}" in done.stdout
+
+
+def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None\nfrom app.cli import main\nmain(sys.argv[1:])"
+    done = python(code, ["train", "loans", "--out", str(tmp_path / "model")])
+    assert done.returncode == 2
+    assert done.stderr == "This command needs torch, which is not installed; run: pip install 'recourse[worker]'.\n"
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_missing_module_of_ours_is_not_blamed_on_the_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "app.commands.data_run", None)
+    with pytest.raises(ModuleNotFoundError, match="data_run"):
+        main(["data"])
+
+
+def test_a_wrong_option_is_a_usage_error() -> None:
+    outcome = recourse("train", "loans", "--out", "x", "--preset", "slow")
+    assert outcome.code == 2
+    assert "slow" in outcome.err
+    assert outcome.out == ""
+
+
+def test_the_ledgers_commands_are_mounted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RECOURSE_VAR_DIR", str(tmp_path))
+    monkeypatch.delenv("RECOURSE_DATABASE_URL", raising=False)
+    migrated = recourse("migrate")
+    assert (migrated.code, migrated.out.startswith("empty -> ")) == (0, True)
+    checked = recourse("budget", "check")
+    assert (checked.code, checked.out) == (0, "The ledger's sums equal the rows.\n")
+    assert "'nobody'" in recourse("budget", "show", "nobody", "nothing").err
+    assert recourse("budget", "show", "nobody", "nothing").code == 2
+    assert recourse("budget", "show").code == 2
+    assert "recourse budget" in recourse("budget", "--help").out
+
+
+def test_data_prints_rows_that_a_file_can_hold() -> None:
+    outcome = recourse("data", "loans", "--seed", "1", "--only", "refused", "--rows", "3")
+    frame = pd.read_csv(StringIO(outcome.out))
+    assert (outcome.code, len(frame), set(frame["decision"])) == (0, 3, {"refused"})
+    assert outcome.out != recourse("data", "loans", "--only", "refused", "--rows", "3").out
+
+
+def test_data_lists_its_names_and_refuses_others() -> None:
+    assert {"loans", "moons", "adult"} <= set(recourse("data").out.split())
+    assert "'lans'" in recourse("data", "lans").complaint
+    assert "'maybe'" in recourse("data", "loans", "--only", "maybe").complaint

@@ -1,0 +1,60 @@
+"""`recourse evaluate` on a small table, trained in a hurry."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.commands.evaluate import parse_seeds
+from models.datasets.synthetic import moons
+from models.errors import ConfigError
+from tests.app.recourse import Outcome, recourse
+
+HURRY = ("--members", "knn,forest", "--queries", "6", "--effort", "0.01", "--records", "10", "--max-queries", "4")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Outcome:
+    """Two seeds on 150 moons, as JSON."""
+    moons(150).frame.to_csv(tmp_path / "moons.csv", index=False)
+    return recourse("evaluate", tmp_path / "moons.csv", "--label", "label", "--seeds", "0,2", *HURRY, "--json")
+
+
+def test_evaluation_measures_the_three_methods_for_each_seed(run: Outcome) -> None:
+    assert run.code == 0, run.err
+    document = json.loads(run.out)
+    runs = document["runs"]
+    methods = ["densityflow", "densityflow-verified", "oracle"]
+    assert [(entry["seed"], entry["method"]) for entry in runs] == [(seed, name) for seed in (0, 2) for name in methods]
+    for entry in runs:
+        assert 0 <= entry["unanimity"] <= entry["validity"] <= 1
+        assert (entry["records"], entry["dataset"]) == (10, "moons.csv")
+    assert all(entry["unanimity"] == 1 for entry in runs if entry["method"] == "oracle")
+    verified = [entry for entry in runs if entry["method"] == "densityflow-verified"]
+    assert all(0 < entry["queries_per_explanation"] <= entry["max_queries_used"] <= 4 for entry in verified)
+    assert all(0 < entry["queries_train"] <= 6 for entry in verified)
+    assert document["paper"] is None
+    assert "seed 2" in run.err
+
+
+def test_the_papers_figures_stand_beside_ours() -> None:
+    outcome = recourse("evaluate", "moons", "--seeds", "0", *HURRY)
+    assert outcome.code == 0, outcome.err
+    validity = next(line for line in outcome.out.splitlines() if "validity" in line)
+    assert validity.split("│")[-2].strip() == "0.997"
+    assert "of the oracle's unanimity" in outcome.out
+
+
+def test_seeds_are_read_as_a_range_or_a_list() -> None:
+    assert parse_seeds("0-4") == (0, 1, 2, 3, 4)
+    assert parse_seeds("7") == (7,)
+    assert parse_seeds("0, 3-4") == (0, 3, 4)
+    for text in ("", "a", "3-1", "1,1", "-1", "0-", "1.5"):
+        with pytest.raises(ConfigError, match="--seeds"):
+            parse_seeds(text)
+
+
+def test_a_bad_request_is_refused() -> None:
+    assert "'x'" in recourse("evaluate", "moons", "--seeds", "x").complaint
+    assert "'nowhere'" in recourse("evaluate", "nowhere").complaint
+    assert "'tree'" in recourse("evaluate", "moons", "--members", "tree").complaint

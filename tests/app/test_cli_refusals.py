@@ -1,0 +1,147 @@
+"""What `recourse train` refuses: one sentence that names the column or the value, exit code 2, nothing left behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.app.recourse import Outcome, recourse
+
+ROWS = 60
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., Outcome]:
+    """`recourse train FILE --label y --out model OPTIONS` on the given text; checks that nothing is left behind."""
+
+    def run(table: str, *options: object, label: str = "y") -> Outcome:
+        file = tmp_path / "table.csv"
+        file.write_text(table)
+        outcome = recourse("train", file, "--label", label, "--out", tmp_path / "model", *options)
+        assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+        return outcome
+
+    return run
+
+
+def table(**changes: object) -> pd.DataFrame:
+    """A sound table, and what a test changes of it."""
+    random = np.random.default_rng(0)
+    kinds = np.array(["a", "b", "c"])[np.arange(ROWS) % 3]
+    sound = {"size": random.normal(size=ROWS).round(3), "kind": kinds, "y": np.where(np.arange(ROWS) % 2, "yes", "no")}
+    return pd.DataFrame({**sound, **changes})
+
+
+def replaced(name: str, row: int, value: object) -> pd.DataFrame:
+    """The sound table with one other value."""
+    values = table()[name].tolist()
+    values[row] = value
+    return table(**{name: values})
+
+
+BAD_TABLES = {
+    "constant column": (table(kind="a"), ["'kind'", "'a'"]),
+    "one class only": (table(y="yes"), ["'y'", "'yes'"]),
+    "NaN label": (replaced("y", 6, None), ["'y'", "row 7"]),
+    "infinite number": (replaced("size", 4, np.inf), ["'size'", "row 5"]),
+    "no rows": (table().head(0), ["0 rows"]),
+    "1-row class": (replaced("y", 3, "maybe"), ["'maybe'", "1 of the 5"]),
+    "only the label": (table()[["y"]], ["'y'"]),
+    "dates": (table(kind=pd.date_range("2020", periods=ROWS)), ["'kind'"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_bad_table_is_refused(case: str, train: Callable[..., Outcome]) -> None:
+    frame, named = BAD_TABLES[case]
+    complaint = train(frame.to_csv(index=False)).complaint
+    assert all(part in complaint for part in named), complaint
+
+
+def test_two_columns_of_one_name_are_refused(train: Callable[..., Outcome]) -> None:
+    text = table().to_csv(index=False).replace("size,kind,y", "size,size,y")
+    assert "'size' twice" in train(text).complaint
+
+
+def test_an_empty_file_is_refused(train: Callable[..., Outcome]) -> None:
+    assert "is empty" in train("").complaint
+
+
+def test_ragged_rows_are_refused(train: Callable[..., Outcome]) -> None:
+    assert "5 values under 3" in train("size,kind,y\n1,2,3,4,5\n").complaint
+    assert "line 3" in train("size,kind,y\n1,2,3\n1,2,3,4\n").complaint
+
+
+def test_an_unknown_label_is_refused(train: Callable[..., Outcome]) -> None:
+    complaint = train(table().to_csv(index=False), label="outcome").complaint
+    assert "'outcome'" in complaint
+    assert "size, kind, y" in complaint
+
+
+OPTIONS = {
+    "--members knn,oracle": "'oracle'",
+    "--effort 0": "0.0",
+    "--device tpu": "'tpu'",
+    "--device cuda:7": "'cuda:7'",
+    "--schema missing.json": "'missing.json'",
+    "--top-features 9": "--top-features is 9",
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_bad_option_is_refused(options: str, train: Callable[..., Outcome]) -> None:
+    outcome = train(table().to_csv(index=False), *options.split())
+    assert OPTIONS[options] in outcome.err.splitlines()[-1]
+    assert outcome.code == 2
+
+
+SCHEMAS = {
+    "not json": "is not JSON",
+    '["size"]': "an object",
+    '{"features": {"colour": {}}}': "'colour'",
+    '{"features": {"size": {"lower": 3}}}': "'size'",
+    '{"features": {"size": {"colour": "red"}}}': "'colour'",
+}
+
+
+@pytest.mark.parametrize("text", SCHEMAS)
+def test_a_bad_schema_file_is_refused(
+    text: str, tmp_path_factory: pytest.TempPathFactory, train: Callable[..., Outcome]
+) -> None:
+    file = tmp_path_factory.mktemp("schema") / "schema.json"
+    file.write_text(text)
+    assert SCHEMAS[text] in train(table().to_csv(index=False), "--schema", file).complaint
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    out = ["--out", tmp_path / "model"]
+    assert "'no.csv'" in recourse("train", "no.csv", "--label", "y", *out).complaint
+    assert "'lans' is neither" in recourse("train", "lans", *out).complaint
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_file_needs_a_label(tmp_path: Path) -> None:
+    table().to_csv(tmp_path / "table.csv", index=False)
+    outcome = recourse("train", tmp_path / "table.csv", "--out", tmp_path / "model")
+    assert "--label" in outcome.complaint
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    for name in ("table.xlsx", "table.parquet", "table.csv", "table.csv.gz"):
+        (tmp_path / name).write_bytes(b"\xff\xfe\x00binary")
+        outcome = recourse("train", tmp_path / name, "--label", "y", "--out", tmp_path / "model")
+        assert name in outcome.complaint
+
+
+def test_an_existing_folder_is_refused_before_any_work(tmp_path: Path) -> None:
+    outcome = recourse("train", "no.csv", "--out", tmp_path)
+    assert f"'{tmp_path}' exists already" in outcome.complaint
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = recourse("train", "no.csv", "--out", tmp_path / "file" / "model")
+    assert f"'{tmp_path / 'file'}' is not a folder" in outcome.complaint
