@@ -16,7 +16,7 @@ from app.blackbox.endpoint import Endpoint, Resolver, resolve
 from app.blackbox.local import LocalBlackBox
 from app.blackbox.metered import MeteredEnsemble
 from app.blackbox.policy import QueryPolicy
-from app.blackbox.remote import RemoteBlackBox
+from app.blackbox.remote import BreakerPolicy, RemoteBlackBox
 from app.db.answers import AnswerOwner
 from app.db.engine import Database
 from app.ledger.ledger import Ledger
@@ -54,11 +54,12 @@ class EnsembleMeter:
         database: Database,
         ledger: Ledger,
         owner: AnswerOwner,
+        breakers: BreakerPolicy | None = None,
         resolver: Resolver = resolve,
         tls: ssl.SSLContext | None = None,
     ) -> Self:
         """Around Open Inference Protocol v2 endpoints."""
-        return cls(RemoteBlackBox(schema, endpoints, addresses, None, resolver, tls), database, ledger, owner)
+        return cls(RemoteBlackBox(schema, endpoints, addresses, breakers, resolver, tls), database, ledger, owner)
 
     def open(
         self,

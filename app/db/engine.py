@@ -76,13 +76,13 @@ class Database:
 
     def __init__(self, engine: Engine, reader: Engine, stepper: Engine) -> None:
         self.engine = engine
-        self._reader = reader
-        self._stepper = stepper
+        self.reader = reader
+        self.stepper = stepper
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection that sees one state of the database for as long as it is held."""
-        with self._reader.begin() as connection:
+        with self.reader.begin() as connection:
             yield connection
 
     @contextmanager
@@ -93,9 +93,9 @@ class Database:
 
     def stepping(self) -> AbstractContextManager[Connection]:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""
-        return self._stepper.begin() if self._stepper is self.engine else self._stepper.connect()
+        return self.stepper.begin() if self.stepper is self.engine else self.stepper.connect()
 
     def close(self) -> None:
         """Give back every connection."""
-        for engine in {self.engine, self._stepper}:
+        for engine in {self.engine, self.stepper}:
             engine.dispose()

@@ -162,12 +162,13 @@ class Ledger:
             return reservations.hold(connection, *owner, reservation.amount, keys, now, now + self._lease)
 
         try:
-            return self._step(hold)
+            held = self._step(hold)
         except IntegrityError:
-            # The first try was committed, although its answer was lost with the connection.
             if self._find(reservation) is None:
                 raise
-            return True
+            held = True
+        # A try whose answer was lost with the connection may have been committed, and taken the units itself.
+        return held or self._find(reservation) is not None
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: reservations.find(connection, reservation.tenant_id, reservation.id))

@@ -1,0 +1,116 @@
+"""Threads that come at once, and answers that are lost on the way back."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from app.db.engine import Database
+from app.db.tables import Period
+from app.errors import LedgerUnavailableError
+from app.ledger.check import check
+from app.ledger.ledger import Ledger
+from app.ledger.results import Reservation
+from models.errors import QueryLimitError
+from tests.app.conftest import Customer
+
+THREADS = 8
+
+
+class LosesAnswers(Database):
+    """A database that commits the next `lost` steps and then breaks off before it can say so."""
+
+    lost = 0
+
+    @contextmanager
+    def stepping(self) -> Iterator[Connection]:
+        with super().stepping() as connection:
+            yield connection
+        if self.lost:
+            self.lost -= 1
+            raise OperationalError("step", {}, ConnectionError("server closed the connection unexpectedly"))
+
+
+@pytest.fixture
+def lossy(database: Database) -> LosesAnswers:
+    return LosesAnswers(database.engine, database.reader, database.stepper)
+
+
+def test_a_new_period_is_opened_once_by_many(database: Database, customer: Customer) -> None:
+    today = datetime(2026, 5, 1, tzinfo=UTC)
+    Ledger(database, clock=lambda: today).set_limit(customer.tenant_id, customer.ensemble_id, 5, Period.DAY)
+    tomorrow = Ledger(database, clock=lambda: today + timedelta(days=1))
+
+    def reserve(_: int) -> Reservation | None:
+        try:
+            return tomorrow.reserve(customer.tenant_id, customer.ensemble_id, 1)
+        except QueryLimitError:
+            return None
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        granted = [reservation for reservation in pool.map(reserve, range(20)) if reservation is not None]
+    assert len(granted) == 5
+    assert tomorrow.balance(customer.tenant_id, customer.ensemble_id).reserved == 5
+    assert check(database) == []
+
+
+def test_settled_once_by_many(database: Database, ledger: Ledger, customer: Customer) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    ledger.dispatch(reservation, 4)
+    with ThreadPoolExecutor(THREADS) as pool:
+        settlements = set(pool.map(lambda _: ledger.settle(reservation), range(THREADS)))
+    assert len(settlements) == 1
+    balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
+    assert (balance.used, balance.reserved) == (4, 0)
+    assert check(database) == []
+
+
+def test_limits_change_while_others_reserve(database: Database, ledger: Ledger, customer: Customer) -> None:
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 1000)
+
+    def work(number: int) -> None:
+        if number % 4 == 0:
+            ledger.set_limit(customer.tenant_id, customer.ensemble_id, 1000 + number)
+        else:
+            ledger.settle(ledger.reserve(customer.tenant_id, customer.ensemble_id, 2))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, range(60)))
+    balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
+    assert (balance.used, balance.reserved) == (0, 0)
+    assert check(database) == []
+
+
+def test_a_lost_answer_to_a_reservation_reserves_once(lossy: LosesAnswers, customer: Customer) -> None:
+    ledger = Ledger(lossy)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    lossy.lost = 1
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 6
+    lossy.lost = 1
+    ledger.settle(reservation)
+    assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0
+    assert check(lossy) == []
+
+
+def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: Customer) -> None:
+    """Nobody can know whether the first one counted, so both do: never too few."""
+    ledger = Ledger(lossy)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    lossy.lost = 1
+    ledger.dispatch(reservation, 2)
+    assert ledger.settle(reservation).charged == 4
+
+    reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
+    lossy.lost = 10**6
+    with pytest.raises(LedgerUnavailableError, match=r"0 s \(server closed the connection unexpectedly\)"):
+        Ledger(lossy, patience=timedelta(0)).dispatch(reservation, 1)
+    lossy.lost = 0
+    assert ledger.settle(reservation).charged == 1
+    assert check(lossy) == []
