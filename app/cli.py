@@ -80,6 +80,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _pass_on(commands: typer.Typer, context: typer.Context) -> None:
     """Run commands of another file with the rest of the line; their errors end up in `main`."""
-    code = commands(args=context.args, prog_name=context.command_path, standalone_mode=False)
-    if isinstance(code, int) and code:
-        raise typer.Exit(code)
+    commands(args=context.args, prog_name=context.command_path)
