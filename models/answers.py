@@ -40,7 +40,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A record that is expected, or verified, to be accepted; agreement and lower_bound are None where nobody was asked."""
+    """A record that should be accepted; agreement and lower_bound are None where no black box was asked."""
 
     record: dict[str, Value]
     changes: tuple[Change, ...]

@@ -9,13 +9,14 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from models.allowed import Allowed
 from models.candidates import Candidates, generate
 from models.constraints import Constraints, compile_constraints
 from models.ensemble.protocol import Ensemble
 from models.generator_training import GeneratorTrainer
-from models.lessons import Bought, buy
+from models.lessons import buy
 from models.matrix import Records
 from models.model import RecourseModel
 from models.polishing import polish, worth
@@ -87,14 +88,24 @@ def _choose(
     answers = _answers(model, candidates, target, allowed, prices)
     turning = candidates.agreement.reshape(-1)
     weight = turning * (1.0 - turning) + 1e-3
-    extra = random.choice(len(turning), size=count, replace=False, p=weight / weight.sum())
+    extra = random.choice(len(turning), size=len(turning) // 2, replace=False, p=weight / weight.sum())
     flat = candidates.records.reshape(-1, records.shape[1])[extra]
     share = (2 * count) // 3
-    pool = np.concatenate([answers.records[:share, 0], flat])
-    pool_target = np.concatenate([target[:share], target[extra // CANDIDATES]])
-    _, first = np.unique(np.nan_to_num(pool, nan=-1e300), axis=0, return_index=True)
-    keep = np.sort(first)[:count]
-    return pool[keep], pool_target[keep]
+    pool = np.concatenate([answers.records[:share, 0], flat, answers.records[share:, 0]])
+    pool_target = np.concatenate([target[:share], target[extra // CANDIDATES], target[share:]])
+    fresh = _fresh_rows(model.encoder.encode(pool).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
+    return pool[fresh], pool_target[fresh]
+
+
+def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list[int]:
+    """The first of each distinct row of points (n, D) that is not among known (q, D)"""
+    seen = {row.tobytes() for row in known}
+    fresh = []
+    for position, row in enumerate(points):
+        if row.tobytes() not in seen:
+            seen.add(row.tobytes())
+            fresh.append(position)
+    return fresh
 
 
 def _answers(
@@ -103,8 +114,3 @@ def _answers(
     """What the search would return at these prices (n, 1)."""
     best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
     return polish(model, candidates.take(best), target, allowed, prices, POLISH_ROUNDS)
-
-
-def calibrated_part(bought: Bought, share: float) -> slice:
-    """The last `share` of what was bought: the answers nearest to what the finished model will give."""
-    return slice(len(bought.points) - int(len(bought.points) * share), None)

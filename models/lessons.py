@@ -72,7 +72,7 @@ class FreeLessons:
     def __init__(self, models: PlausibleModels, width: int, device: torch.device) -> None:
         self.models = models
         self.weights = models.equal_weights
-        self.votes = np.empty((len(models.voters), 0), dtype=np.int8)
+        self.votes = np.empty((len(models.voters), 0, models.classes), dtype=np.float32)
         self.points = torch.empty(0, width, device=device)
         self.shares = torch.empty(0, models.classes, device=device)
 

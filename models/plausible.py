@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
@@ -28,8 +29,12 @@ PRIOR = 3.0
 """How strongly the weights are held at equal shares, in units of one bought answer's row."""
 
 
+SHARPNESS = 6.0
+"""The power to which a voter's probabilities are raised; measured against bought votes on Compas and Adult."""
+
+
 class _Classifier(Protocol):
-    def predict(self, x: Encoded) -> NDArray[np.int64]: ...
+    def predict_proba(self, x: Encoded) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +49,39 @@ class PlausibleModels:
         voters = len(self.voters)
         return np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)])
 
-    def votes(self, points: Encoded) -> NDArray[np.int8]:
-        """points (n, D) -> the class that each voter says (s, n)"""
+    def votes(self, points: Encoded) -> NDArray[np.float32]:
+        """points (n, D) -> how far each voter is for each class (s, n, K), rows sum to 1
+
+        A voter's probabilities are sharpened, not rounded: near one half its vote is a toss-up for models like it.
+        """
         with threadpool_limits(limits=1):
-            return np.stack([voter.predict(points).astype(np.int8) for voter in self.voters])
+            return np.stack([_sharpened(voter, points, self.classes) for voter in self.voters])
 
-    def shares(self, votes: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """votes (s, n), weights (s + K,) -> the weighted share of each class (n, K)"""
-        said = votes[:, :, None] == np.arange(self.classes)
+    def shares(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """votes (s, n, K), weights (s + K,) -> the weighted share of each class (n, K)"""
         voters = len(self.voters)
-        share: NDArray[np.float64] = np.einsum("snk,s->nk", said, weights[:voters]) + weights[voters:]
-        normalised: NDArray[np.float64] = share / share.sum(axis=1, keepdims=True)
-        return normalised
+        share = np.asarray(np.tensordot(weights[:voters], votes, axes=1) + weights[voters:], dtype=np.float64)
+        return np.asarray(share / share.sum(axis=1, keepdims=True))
 
-    def weigh(self, votes: NDArray[np.int8], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights that best reproduce bought shares (q, K) from votes (s, q): least squares, none negative."""
+    def weigh(self, votes: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights that best reproduce bought shares (q, K) from votes (s, q, K): least squares, none negative."""
         voters, size = len(self.voters), len(self.voters) + self.classes
-        said = (votes[:, :, None] == np.arange(self.classes)).transpose(1, 2, 0).reshape(-1, voters)
+        said = votes.transpose(1, 2, 0).reshape(-1, voters)
         constant = np.tile(np.eye(self.classes), (len(shares), 1))
         prior = PRIOR * self.equal_weights
         design = np.vstack([np.hstack([said, constant]), PRIOR * np.eye(size)])
         weights, _ = nnls(design, np.concatenate([shares.reshape(-1), prior]))
         return np.asarray(weights / weights.sum())
+
+
+def _sharpened(voter: _Classifier, points: Encoded, classes: int) -> NDArray[np.float32]:
+    """points (n, D) -> p^SHARPNESS of each class, normalised (n, K)"""
+    if isinstance(voter, SVC):
+        margin = np.asarray(voter.decision_function(points))
+        logits = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin * 2.0
+    else:
+        logits = np.log(np.clip(voter.predict_proba(points), 1e-3, 1.0))
+    return np.asarray(softmax(SHARPNESS * logits, axis=1), dtype=np.float32)
 
 
 def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, y: Codes) -> _Classifier:

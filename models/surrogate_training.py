@@ -13,7 +13,7 @@ from models.reporting import Report
 from models.schedule import set_rate, warm_cosine
 from models.surrogate import SurrogatePair
 
-LESSON_BATCH = 128
+LESSON_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,17 @@ class SurrogateTrainer:
         noise = draw_noise(noise_count, points.shape[1], self.data.bound, self.random)
         free = None if self.free is None else self._draw(len(self.free.points), self.config.surrogate.batch)
         bought = None if not len(self.bought.points) else self._draw(len(self.bought.points), LESSON_BATCH)
-        loss = points.new_zeros(())
-        for network in (self.pair.first, self.pair.second):
-            noise_config = self.config.noise
-            logits, noise_logits = network(points[drawn]).logits, network(noise).logits
-            loss = loss + nce_loss(logits, labels[drawn], noise_logits, noise_config.ratio, noise_config.weight)
-            if self.free is not None and free is not None:
-                loss = loss + share_loss(network(self.free.points[free]).log_valid, self.free.shares[free])
-            if bought is not None:
-                loss = loss + self._bought_loss(network(self.bought.points[bought]).log_valid, bought)
+        readings, noise_readings = self.pair(points[drawn]), self.pair(noise)
+        free_readings = None if self.free is None or free is None else self.pair(self.free.points[free])
+        bought_readings = None if bought is None else self.pair(self.bought.points[bought])
+        settings, loss = self.config.noise, points.new_zeros(())
+        for network in (0, 1):
+            logits, noise_logits = readings[network].logits, noise_readings[network].logits
+            loss = loss + nce_loss(logits, labels[drawn], noise_logits, settings.ratio, settings.weight)
+            if self.free is not None and free_readings is not None:
+                loss = loss + share_loss(free_readings[network].log_valid, self.free.shares[free])
+            if bought is not None and bought_readings is not None:
+                loss = loss + self._bought_loss(bought_readings[network].log_valid, bought)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()

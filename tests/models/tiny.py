@@ -17,7 +17,7 @@ from models.infer import infer_schema
 from models.matrix import Records
 from models.model import Calibration, RecourseModel
 from models.scoring import Targets
-from models.surrogate import SurrogatePair
+from models.surrogate import make_pair
 from models.training import Labelled
 from models.velocity import Request, Velocity
 
@@ -83,7 +83,9 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        pair = SurrogatePair(encoder.width, classes, config.surrogate).eval()
+        pair = make_pair(encoder, config.surrogate).eval()
+        if pair.expansion is not None:
+            pair.expansion.fit(torch.randn(200, encoder.width))
         velocity = Velocity(encoder.width, classes, config.flow.width)
         torch.nn.init.normal_(velocity.out.weight, std=2.0 / config.flow.width**0.5)
         torch.nn.init.normal_(velocity.out.bias)
