@@ -35,12 +35,10 @@ def test_one_try_at_a_time_after_the_rest() -> None:
     clock = Clock()
     breaker = failed_breaker(clock)
     clock.now = 9.9
-    assert not breaker.would_allow
+    assert [breaker.would_allow, breaker.allow()] == [False, False]
     clock.now = 10.0
-    assert breaker.would_allow
-    assert breaker.allow()
-    assert not breaker.would_allow, "one try is under way"
-    assert not breaker.allow()
+    assert [breaker.would_allow, breaker.allow()] == [True, True]
+    assert [breaker.would_allow, breaker.allow()] == [False, False], "one try is under way"
     breaker.failed()
     assert not breaker.allow(), "it rests again, from now"
     clock.now = 20.0
