@@ -104,7 +104,8 @@ def test_loans_come_with_a_schema_that_marks_what_may_not_change() -> None:
 SHAPES = {
     "adult": (48842, 12, 8, 3),
     "compas": (7214, 9, 9, 0),
-    "heloc": (10459, 23, 0, 23),
+    "heloc": (10459, 23, 0, 0),
+    "heloc-missing": (10459, 23, 0, 23),
     "blood": (748, 4, 0, 0),
     "musk": (6598, 166, 0, 0),
 }
