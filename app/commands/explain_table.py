@@ -1,7 +1,5 @@
 """The answers for a person: what to change, who would agree, and how sure that is."""
 
-import math
-
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -24,7 +22,8 @@ def report_table(report: ExplainReport) -> RenderableType:
     """One block a record, and a line for all of them."""
     blocks = [_block(row, answer, report) for row, answer in enumerate(report.explanations, start=1)]
     counts = ", ".join(f"{count} {status}" for status, count in _counts(report).items())
-    return Group(*blocks, Text(f"{len(blocks)} records: {counts}; {report.queries} queries."))
+    noun = "record" if len(blocks) == 1 else "records"
+    return Group(*blocks, Text(f"{len(blocks)} {noun}: {counts}; {report.queries} queries."))
 
 
 def vote_sentence(found: Counterfactual) -> str:
@@ -32,8 +31,8 @@ def vote_sentence(found: Counterfactual) -> str:
     if found.agreement is None or found.lower_bound is None:
         return f"Not verified; the surrogate expects {found.expected_agreement:.0%} of the models to accept."
     heard = [vote for vote in found.votes if vote.accepts is not None]
-    accepting, least = sum(vote.accepts is True for vote in heard), math.floor(100 * found.lower_bound)
-    sentence = f"{accepting} of {len(heard)} models accept; 90% sure that at least {least}% of models like these would."
+    accepting, least = sum(vote.accepts is True for vote in heard), f"{found.lower_bound:.0%}"
+    sentence = f"{accepting} of {len(heard)} models accept; 90% sure that at least {least} of models like these would."
     silent = [vote.model for vote in found.votes if vote.accepts is None]
     return f"{sentence} No answer from {', '.join(silent)}." if silent else sentence
 
