@@ -37,3 +37,4 @@ test: lint $(MLSERVER)/.installed
 bench: setup
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.ledger

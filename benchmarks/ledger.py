@@ -218,7 +218,7 @@ def _tell(one: Measurement) -> None:
 
 def draw(found: list[Measurement], path: Path) -> None:
     """Bars for each case, the ledger beside the bare UPDATE."""
-    figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(12, 4.5), layout="constrained")
     positions = range(len(found))
     for offset, way in enumerate(WAYS):
         axes.bar([p + (offset - 1) * 0.27 for p in positions], [getattr(one, way) for one in found], 0.27, label=way)

@@ -192,6 +192,6 @@ def test_any_interleaving_keeps_the_invariant(database: Database) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

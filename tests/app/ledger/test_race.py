@@ -17,7 +17,7 @@ from tests.app.conftest import Customer
 from tests.app.ledger import race
 
 LIMIT = 5000
-SECONDS = 20.0
+SECONDS = 30.0
 
 
 def test_killed_processes_never_overspend(
@@ -34,7 +34,7 @@ def test_killed_processes_never_overspend(
     assert set(kills) == set(race.MOMENTS), f"not every moment was tried: {kills}"
     calls = (tmp_path / "calls").stat().st_size
     assert calls <= dispatched(database) <= LIMIT
-    assert calls > LIMIT / 2, "the race must spend the budget to show anything"
+    assert calls > LIMIT / 5, "the race must spend the budget to show anything"
 
     time.sleep(race.LEASE.total_seconds())
     ledger.expire()
