@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Each worker keeps to one core; the linear algebra reads this when a worker starts.
     os.environ["OMP_NUM_THREADS"] = "1"
     store = Store(options.results)
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)
     failures = complete(
         jobs, store, partial(in_workers, partial(run_job, places=places), options.workers), console, options.fresh
     )
