@@ -1,5 +1,6 @@
 """The query meter: never one too many, never twice for the same record."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,9 +23,11 @@ class Lender:
     def __init__(self) -> None:
         self.seen: list[Records] = []
         self.fails = False
+        self.seconds = 0.0
 
     def predict_proba(self, records: Records) -> NDArray[np.float64]:
         self.seen.append(records)
+        time.sleep(self.seconds)
         if self.fails:
             raise ConnectionError("the line is dead")
         yes = 1.0 / (1.0 + np.exp(-np.nan_to_num(records).sum(axis=1)))
@@ -133,6 +136,7 @@ def test_a_negative_limit_makes_no_sense() -> None:
 
 def test_threads_cannot_pass_the_limit_together() -> None:
     lender = Lender()
+    lender.seconds = 0.002
     meter = QueryMeter(lender, limit=50)
 
     def ask(start: int) -> bool:
@@ -143,7 +147,7 @@ def test_threads_cannot_pass_the_limit_together() -> None:
         return True
 
     with ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(ask, [4 * (call % 30) for call in range(240)]))
+        outcomes = list(pool.map(ask, [4 * (call // 8) for call in range(240)]))
     assert lender.count == meter.spent == 48
     assert sum(outcomes) == 12 * 8
 
