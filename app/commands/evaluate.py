@@ -44,7 +44,10 @@ def evaluate(
     effort: choices.Effort = 1.0,
     json: Json = False,
 ) -> None:
-    """Train on DATA and measure the counterfactuals of its test records: the surrogate alone, verified, the oracle."""
+    """Train on DATA and measure the counterfactuals of its test records: the surrogate alone, verified, the oracle.
+
+    The paper's figure for musk is that of --top-features 10.
+    """
     wanted = parse_seeds(seeds)
     from app.commands.evaluate_run import run_evaluation
     from app.commands.evaluate_table import evaluation_json, evaluation_table

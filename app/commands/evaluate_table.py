@@ -31,7 +31,7 @@ def evaluation_table(measured: Measured) -> RenderableType:
     """One row a figure, one column a method, mean±std over the seeds; the paper beside them where it has the figure."""
     methods = [quality.method for quality in measured.runs[0].qualities]
     records = sum(run.qualities[0].records for run in measured.runs)
-    table = Table(title=f"{measured.name}: {len(measured.runs)} seeds, {records} records", title_justify="left")
+    table = Table(title=f"{_title(measured)}, {records} records", title_justify="left")
     table.add_column("")
     for heading in (*methods, "paper"):
         table.add_column(heading, justify="right")
@@ -39,6 +39,15 @@ def evaluation_table(measured: Measured) -> RenderableType:
         cells = [_mean_and_deviation([figure(run.qualities[column]) for run in measured.runs]) for column in range(3)]
         table.add_row(name, *cells, _paper(name, measured.published))
     return Group(table, Text(_against_the_oracle(measured)))
+
+
+def _title(measured: Measured) -> str:
+    """What was measured, and with which settings: the paper's figures are those of seven tuned black boxes."""
+    settings = measured.order.settings
+    boxes = f"{settings.tuning} ensemble" if settings.members is None else f"{settings.tuning} {settings.members}"
+    effort = "" if settings.effort == 1 else f", effort {settings.effort:g}"
+    seeds = ", ".join(str(run.seed) for run in measured.runs)
+    return f"{measured.name}: {settings.preset}, {boxes}{effort}, seeds {seeds}"
 
 
 def evaluation_json(measured: Measured) -> str:
@@ -60,6 +69,8 @@ def evaluation_json(measured: Measured) -> str:
 
 
 def _mean_and_deviation(values: list[float]) -> str:
+    if not any(values):
+        return "0"
     mean, deviation = float(np.mean(values)), float(np.std(values))
     digits = 3 if abs(mean) < 10 else 0
     return f"{mean:.{digits}f}±{deviation:.{digits}f}"
