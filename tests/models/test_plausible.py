@@ -7,19 +7,20 @@ import pytest
 from numpy.typing import NDArray
 
 from models.matrix import Encoded
-from models.plausible import PlausibleModels, fit_plausible
+from models.plausible import SHARPNESS, PlausibleModels, fit_plausible
 from tests.models.tiny import Task
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Says class 1 where one column is above a value."""
+    """Says class 1 where one column is above 0, with some certainty."""
 
     column: int
-    value: float = 0.0
+    certainty: float = 1.0
 
-    def predict(self, x: Encoded) -> NDArray[np.int64]:
-        return (x[:, self.column] > self.value).astype(np.int64)
+    def predict_proba(self, x: Encoded) -> NDArray[np.float64]:
+        above = np.where(x[:, self.column] > 0, self.certainty, 1 - self.certainty)
+        return np.stack([1 - above, above], axis=1)
 
 
 VOTERS = PlausibleModels((Threshold(0), Threshold(1), Threshold(2)), classes=2)
@@ -31,11 +32,18 @@ def points(count: int, seed: int = 0) -> Encoded:
 
 def test_votes_and_shares() -> None:
     votes = VOTERS.votes(np.array([[1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]]))
-    assert votes.tolist() == [[1, 0], [1, 0], [0, 0]]
+    np.testing.assert_allclose(votes[:, :, 1], [[1, 0], [1, 0], [0, 0]], atol=1e-6)
     shares = VOTERS.shares(votes, VOTERS.equal_weights)
-    np.testing.assert_allclose(shares, [[1 / 3, 2 / 3], [1.0, 0.0]])
+    np.testing.assert_allclose(shares, [[1 / 3, 2 / 3], [1.0, 0.0]], atol=1e-6)
     constant = VOTERS.shares(votes, np.array([0.0, 0.0, 0.5, 0.0, 0.5]))
-    np.testing.assert_allclose(constant, [[0.5, 0.5], [0.5, 0.5]])
+    np.testing.assert_allclose(constant, [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
+
+
+def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> None:
+    unsure = PlausibleModels((Threshold(0, 0.6), Threshold(0, 0.5)), classes=2)
+    votes = unsure.votes(np.array([[1.0, 0.0, 0.0]]))
+    odds = (0.6 / 0.4) ** SHARPNESS
+    np.testing.assert_allclose(votes[:, 0, 1], [odds / (1 + odds), 0.5], rtol=1e-5)
 
 
 def test_weigh_recovers_known_weights() -> None:
@@ -63,12 +71,14 @@ def test_a_constant_voter_takes_up_black_boxes_that_always_say_the_same() -> Non
     assert weights[-1] > 0.9
 
 
-def test_fitted_models_know_four_classes(blobs_task: Task) -> None:
-    training, test = blobs_task.training, blobs_task.test
-    encode = blobs_task.encoder.encode
-    models = fit_plausible(encode(training.records), training.labels, 4, seed=0)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_fitted_models_know_their_classes(blobs_task: Task, classes: int) -> None:
+    training, test, encode = blobs_task.training, blobs_task.test, blobs_task.encoder.encode
+    wanted = test.labels * classes // 4
+    models = fit_plausible(encode(training.records), training.labels * classes // 4, classes, seed=0)
     votes = models.votes(encode(test.records))
-    assert votes.shape == (len(models.voters), len(test))
-    assert ((votes == test.labels).mean(axis=1) > 0.9).all()
-    again = fit_plausible(encode(training.records), training.labels, 4, seed=0)
+    assert votes.shape == (len(models.voters), len(test), classes)
+    np.testing.assert_allclose(votes.sum(axis=2), 1.0, rtol=1e-5)
+    assert ((votes.argmax(axis=2) == wanted).mean(axis=1) > 0.9).all()
+    again = fit_plausible(encode(training.records), training.labels * classes // 4, classes, seed=0)
     np.testing.assert_array_equal(again.votes(encode(test.records)), votes)

@@ -17,12 +17,12 @@ from models.infer import infer_schema
 from models.matrix import Records
 from models.model import Calibration, RecourseModel
 from models.scoring import Targets
-from models.surrogate import make_pair
+from models.surrogate import SurrogatePair
 from models.training import Labelled
 from models.velocity import Request, Velocity
 
 TINY = Config(
-    surrogate=SurrogateConfig(width=16, plausible=False, steps=30, batch=64),
+    surrogate=SurrogateConfig(width=16, expanded=False, plausible=False, steps=30, batch=64),
     flow=FlowConfig(width=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
     distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2),
@@ -83,7 +83,7 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        pair = make_pair(encoder, config.surrogate).eval()
+        pair = SurrogatePair(encoder.width, classes, config.surrogate).eval()
         if pair.expansion is not None:
             pair.expansion.fit(torch.randn(200, encoder.width))
         velocity = Velocity(encoder.width, classes, config.flow.width)
