@@ -41,7 +41,7 @@ QUICK: Mapping[str, Shortlist] = {
     Forest.name: Shortlist((ForestRecipe(min_samples_leaf=5), ForestRecipe()), 2000),
     Mlp.name: Shortlist((MlpRecipe(),), 0),
     Xgb.name: Shortlist((XgbRecipe(100, 3, 0.1), XgbRecipe(300, 5, 0.1)), 20_000),
-    Cat.name: Shortlist((CatRecipe(150, 4, 3.0, 0.1), CatRecipe()), 5000),
+    Cat.name: Shortlist((CatRecipe(150, 4, 3.0, 0.1), CatRecipe()), 20_000),
     TabNet.name: Shortlist((TabNetRecipe(),), 0),
 }
 

@@ -87,15 +87,15 @@ class TabNet:
 class TabNetRecipe:
     """Width, decision steps and training length; a part of the training rows is held out to find the best epoch.
 
-    The learning rate rises to `learning_rate` and falls again over the planned length, which is `updates`, or `epochs`
-    where they are given. Training ends early when the held-out loss has not fallen for `patience` of that length.
+    The learning rate rises to `learning_rate` and falls again over the planned length, the longer of `updates` and
+    `epochs`. Training ends early when the held-out loss has not fallen for `patience` (a share) of that length.
     """
 
     width: int = 8
     steps: int = 3
-    learning_rate: float = 0.03
+    learning_rate: float = 0.02
     updates: int = 600
-    epochs: int | None = None
+    epochs: int = 40
     patience: float = 0.4
     held_out: float = 0.15
 
@@ -151,7 +151,7 @@ class Batches:
 
 def _train(network: nn.Module, recipe: TabNetRecipe, batches: Batches, points: Tensor, codes: Tensor) -> None:
     """Train on the batches and keep the weights of the epoch with the least loss on points (v, D), codes (v,)."""
-    epochs = recipe.epochs or math.ceil(recipe.updates / len(batches))
+    epochs = max(recipe.epochs, math.ceil(recipe.updates / len(batches)))
     optimizer = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, fused=True)
     schedule = OneCycleLR(optimizer, recipe.learning_rate, total_steps=epochs * len(batches) + 1, pct_start=0.15)
     best_loss, best_epoch, best_state = float("inf"), 0, copy.deepcopy(network.state_dict())

@@ -22,7 +22,7 @@ RECIPES: dict[str, Recipe] = {
     "mlp": MlpRecipe(hidden=(16, 16), max_epochs=30),
     "xgboost": XgbRecipe(trees=20, max_depth=3),
     "catboost": CatRecipe(trees=20, depth=4),
-    "tabnet": TabNetRecipe(updates=40),
+    "tabnet": TabNetRecipe(updates=40, epochs=1),
 }
 
 

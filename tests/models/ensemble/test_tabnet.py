@@ -9,7 +9,7 @@ from models.ensemble.tabnet import TabNetRecipe
 def test_the_weights_of_the_best_epoch_are_kept() -> None:
     random = np.random.default_rng(0)
     x, y = random.normal(size=(120, 6)), np.arange(120) % 2
-    recipe = TabNetRecipe(updates=80, patience=1.0)
+    recipe = TabNetRecipe(updates=80, epochs=1, learning_rate=0.03, patience=1.0)
     member = recipe.fit(x, y, 2, seed=0)
     learn, validate = hold_out(y, recipe.held_out, seed=0)
     learned, held = (
