@@ -28,7 +28,7 @@ from models.ensemble.storage import load_ensemble, save_ensemble
 from models.errors import ArtifactError, ConfigError, SchemaError
 from models.model import Calibration, FrontierPoint, RecourseModel
 from models.sealed import check_seal, read_object, write_object, write_sealed
-from models.surrogate import SurrogatePair, make_pair
+from models.surrogate import SurrogatePair
 from models.velocity import Velocity
 
 ENCODER_FILE = "encoder.json"
@@ -143,7 +143,7 @@ def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity
     """Networks of the right shape; making them leaves the caller's random numbers alone."""
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
-        pair = make_pair(encoder, config.surrogate)
+        pair = SurrogatePair(encoder.width, classes, config.surrogate)
         return pair, Velocity(encoder.width, classes, config.flow.width)
 
 

@@ -98,7 +98,7 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
             model, origin[owner], target[owner], log_costs[draw], movable[owner], box.lower[owner], box.upper[owner]
         )
         start = request.point + padded(_float(model, spread[draw]))
-        with torch.no_grad():
+        with torch.inference_mode():
             path = solve(model.velocity, request, start, model.config.flow)
         ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
     decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))

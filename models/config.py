@@ -52,9 +52,8 @@ class SurrogateConfig:
     width: int = 128
     spectral: bool = False
     votes: bool = True
-    expanded: bool = True
     plausible: bool = True
-    steps: int = 1200
+    steps: int = 1000
     batch: int = 256
     learning_rate: float = 2e-3
     weight_decay: float = 1e-4
@@ -142,7 +141,7 @@ class DistillConfig:
 
     rounds: int = 20
     queries: int = 24
-    surrogate_steps: int = 40
+    surrogate_steps: int = 100
     generator_steps: int = 12
     surrogate_rate: float = 5e-4
     generator_rate: float = 5e-4
@@ -189,9 +188,7 @@ def fast() -> Config:
 def paper(cost: float = 0.2, density: float = 0.1) -> Config:
     """The paper's settings; cost and density are one point of its grid (0.2, 0.4, 0.6) x (0, 0.1, 0.3)."""
     return Config(
-        surrogate=SurrogateConfig(
-            spectral=True, votes=False, expanded=False, plausible=False, steps=0, batch=64, learning_rate=1e-4
-        ),
+        surrogate=SurrogateConfig(spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4),
         flow=FlowConfig(solver="dopri5", tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
         generator=GeneratorConfig(

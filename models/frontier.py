@@ -12,7 +12,9 @@ from models.scoring import Targets, score_points
 PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 16))
 RECORDS = 150
 REFUSED = 0.15
-"""Records that clearly need a change come first: those with at most this expected agreement with the target."""
+"""A record clearly needs a change where the expected agreement with the target is at most this."""
+LEAST = 20
+"""With fewer such records than this, all are taken."""
 CANDIDATES = 30
 
 
@@ -23,7 +25,8 @@ def measure_frontier(model: RecourseModel, records: Records, labels: Targets, se
     target = (labels + random.integers(1, classes, size=len(records))) % classes
     own = score_points(model, model.encoder.encode(records), target).agreement
     order = random.permutation(len(records))
-    rows = order[np.argsort(own[order] > REFUSED, kind="stable")][:RECORDS]
+    refused = order[own[order] <= REFUSED]
+    rows = (refused if len(refused) >= LEAST else order)[:RECORDS]
     target = target[rows]
     constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
     allowed = compile_constraints(model.encoder.schema, constraints, records[rows])

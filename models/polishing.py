@@ -7,6 +7,7 @@ the best one is taken where it gains. This is what shrinks an answer: features w
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,14 +83,23 @@ class _Catalogue:
     way      the share of a number's change that is kept; 0 goes back to the applicant's own value, NaN for a category
     stride   how far a number goes beyond that, in standard deviations
     level    the category that is taken, -1 for none
+    first    the feature's first column, second its other one (the same for a number)
+    cosine   where the category stands on its circle, and sine
+    step     the grid of the number
     """
 
     feature: NDArray[np.intp]
     way: Floats
     stride: Floats
     level: NDArray[np.intp]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    cosine: Floats
+    sine: Floats
+    step: Floats
 
 
+@lru_cache(maxsize=64)
 def _catalogue(encoder: Encoder) -> _Catalogue:
     moves: list[tuple[int, float, float, int]] = []
     for j, feature in enumerate(encoder.schema.features):
@@ -99,8 +109,21 @@ def _catalogue(encoder: Encoder) -> _Catalogue:
         else:
             moves += [(j, way, 0.0, -1) for way in WAYS]
             moves += [(j, 1.0, sign * STRIDE, -1) for sign in (-1.0, 1.0)]
-    columns, ways, strides, levels = zip(*moves, strict=True)
-    return _Catalogue(np.array(columns), np.array(ways), np.array(strides), np.array(levels))
+    columns, ways, strides, levels = (np.array(part) for part in zip(*moves, strict=True))
+    circle = np.zeros((len(moves), 2))
+    for position in np.flatnonzero(levels >= 0):
+        circle[position] = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
+    return _Catalogue(
+        feature=columns,
+        way=ways,
+        stride=strides,
+        level=levels,
+        first=np.array([encoder.columns[j].start for j in columns]),
+        second=np.array([encoder.columns[j].stop - 1 for j in columns]),
+        cosine=circle[:, 0],
+        sine=circle[:, 1],
+        step=np.array([encoder.schema.features[j].step for j in columns]),
+    )
 
 
 def _proposals(encoder: Encoder, catalogue: _Catalogue, current: Records, allowed: Allowed) -> Records:
@@ -110,8 +133,7 @@ def _proposals(encoder: Encoder, catalogue: _Catalogue, current: Records, allowe
     base = np.where(np.isnan(own), encoder.fill[j], own)
     at = np.where(np.isnan(here), encoder.fill[j], here)
     number = base + catalogue.way * (at - base) + catalogue.stride * encoder.scale[j]
-    step = np.array([feature.step for feature in encoder.schema.features])[j]
-    number = snap(np.clip(number, allowed.lower[:, j], allowed.upper[:, j]), step)
+    number = snap(np.clip(number, allowed.lower[:, j], allowed.upper[:, j]), catalogue.step)
     value = np.where(catalogue.level >= 0, catalogue.level, number)
     return np.where(catalogue.way == 0.0, own, value)
 
@@ -171,11 +193,17 @@ def _effects(
     encoder: Encoder, catalogue: _Catalogue, values: Records, at: Encoded, origin: Encoded, gradient: Encoded
 ) -> tuple[Floats, Floats]:
     """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
-    shift, squared = np.zeros(values.shape), np.zeros(values.shape)
-    for j, columns in enumerate(encoder.columns):
-        moves = np.flatnonzero(catalogue.feature == j)
-        new = encoder.encode_feature(j, values[:, moves])
-        old, home = at[:, None, columns], origin[:, None, columns]
-        shift[:, moves] = ((new - old) * gradient[:, None, columns]).sum(axis=2)
-        squared[:, moves] = ((new - home) ** 2).sum(axis=2) - ((old - home) ** 2).sum(axis=2)
-    return shift, squared
+    j, first, second = catalogue.feature, catalogue.first, catalogue.second
+    filled = np.where(np.isnan(values), encoder.fill[j], values)
+    home = catalogue.way == 0.0
+    number = (filled - encoder.mean[j]) / encoder.scale[j]
+    new = np.where(catalogue.level >= 0, catalogue.cosine, np.where(home, origin[:, first], number))
+    shift, squared = _column_effect(new, at[:, first], origin[:, first], gradient[:, first])
+    paired = first != second
+    other = np.where(home, origin[:, second], catalogue.sine)
+    more, wider = _column_effect(other, at[:, second], origin[:, second], gradient[:, second])
+    return shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
+
+
+def _column_effect(new: Floats, old: Floats, home: Floats, slope: Floats) -> tuple[Floats, Floats]:
+    return (new - old) * slope, (new - home) ** 2 - (old - home) ** 2

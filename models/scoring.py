@@ -49,7 +49,7 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
     agreement, density = np.empty(len(points)), np.empty(len(points))
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
-        with torch.no_grad():
+        with torch.inference_mode():
             readings = model.pair(x)
             votes = torch.sigmoid(target_logit(model, readings, y))
             dense = torch.minimum(density_score(readings[0].logits, y), density_score(readings[1].logits, y))

@@ -52,8 +52,10 @@ class SearchConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= 1000:
             raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
-        if self.price <= 0:
-            raise ConfigError(f"price is {self.price}; it must be above 0.")
+        if not (self.price > 0 and np.isfinite(self.price)):
+            raise ConfigError(f"price is {self.price}; it must be a number above 0.")
+        if not 0 <= self.floor <= 1:
+            raise ConfigError(f"floor is {self.floor}; it must lie between 0 and 1.")
         if not 1 <= self.k <= 10:
             raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
         if not 0 < self.min_agreement <= 1:
@@ -192,8 +194,9 @@ def _explanations(
     binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, allowed, lost), strict=True))
     explanations = []
     for row, status in enumerate(statuses):
+        given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
         queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
-        found = tuple(_counterfactual(model, answer, row, allowed, members) for answer in answers if answer.given[row])
+        found = tuple(_counterfactual(model, answer, row, allowed, members) for answer in given)
         diagnosis = None
         if status is Status.INFEASIBLE:
             first = found[0]
@@ -218,7 +221,7 @@ def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> S
         return Status.ALREADY_TARGET
     if answer.verified is not None and answer.verified.queries[row]:
         if answer.verified.found[row]:
-            return Status.ROBUST
+            return Status.ROBUST if answer.chosen.cost[row, 0] > 0 else Status.ALREADY_TARGET
         return Status.VALID if answer.verified.agreement[row] > 0.5 else Status.INFEASIBLE
     return Status.VALID if answer.chosen.agreement[row, 0] >= max(config.floor, 0.5) else Status.INFEASIBLE
 

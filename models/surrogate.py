@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from models.config import SurrogateConfig
-from models.encoding import Encoder
-from models.expansion import Expansion
 
 
 @dataclass(frozen=True)
@@ -45,20 +43,15 @@ class SurrogateNet(nn.Module):
 class SurrogatePair(nn.Module):
     """Two networks that fail differently; the generator is trained against the worse of the two."""
 
-    def __init__(
-        self, width_in: int, classes: int, config: SurrogateConfig, expansion: Expansion | None = None
-    ) -> None:
+    def __init__(self, width_in: int, classes: int, config: SurrogateConfig) -> None:
         super().__init__()
         width = config.width
-        self.expansion = expansion
-        width_in = width_in if expansion is None else expansion.width
         self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, config.votes)
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, config.votes)
 
     def forward(self, points: Tensor) -> tuple[Reading, Reading]:
         """points (B, D) -> what each network says"""
-        seen = points if self.expansion is None else self.expansion(points)
-        return self.first(seen), self.second(seen)
+        return self.first(points), self.second(points)
 
 
 def _normed_trunk(width_in: int, width: int, spectral: bool) -> nn.Sequential:
@@ -71,12 +64,6 @@ def _normed_trunk(width_in: int, width: int, spectral: bool) -> nn.Sequential:
 
 def _plain_trunk(width_in: int, width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
-
-
-def make_pair(encoder: Encoder, config: SurrogateConfig) -> SurrogatePair:
-    """The untrained pair for an encoder's points."""
-    expansion = Expansion(encoder) if config.expanded else None
-    return SurrogatePair(encoder.width, len(encoder.schema.classes), config, expansion)
 
 
 def target_log_probability(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:

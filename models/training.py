@@ -24,7 +24,7 @@ from models.proxies import make_proxy
 from models.reporting import Report, silent
 from models.scoring import Targets
 from models.snapping import Snapper
-from models.surrogate import make_pair
+from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
 from models.velocity import Velocity
 
@@ -65,9 +65,7 @@ def train(
         data = _training_data(encoder, training, config, device)
         flowing = flowing_features(encoder, data, config, seed)
         snapper = Snapper(encoder, device)
-        pair = make_pair(encoder, config.surrogate).to(device)
-        if pair.expansion is not None:
-            pair.expansion.fit(data.points)
+        pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
         velocity = Velocity(encoder.width, classes, config.flow.width).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
     if config.surrogate.plausible:

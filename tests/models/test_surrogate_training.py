@@ -24,24 +24,29 @@ def make_trainer(votes: bool, steps: int) -> SurrogateTrainer:
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(2000) % 2
     points = CENTRES[labels] + SPREAD * torch.randn(2000, 2, generator=random)
-    settings = SurrogateConfig(width=32, votes=votes, expanded=False, plausible=False, steps=steps, learning_rate=5e-3)
+    settings = SurrogateConfig(width=32, votes=votes, plausible=False, steps=steps, learning_rate=5e-3)
     torch.manual_seed(0)
     pair = SurrogatePair(2, 2, settings)
     config = replace(TINY, surrogate=settings, noise=NoiseConfig(ratio=0.2))
     return SurrogateTrainer(pair, TrainingData(points, labels, 4.0), config, random)
 
 
-def test_the_score_is_the_log_density_of_the_class_up_to_a_constant() -> None:
-    """Paper, proposition on the density ratio: z_y - z_noise = log p(x | y) + const, for each class of its own."""
+@pytest.fixture(scope="module")
+def taught() -> SurrogateTrainer:
     trainer = make_trainer(votes=False, steps=400)
     trainer.pretrain(silent)
     trainer.pair.eval()
+    return trainer
+
+
+def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(taught: SurrogateTrainer) -> None:
+    """Paper, proposition on the density ratio: z_y - z_noise = log p(x | y) + const, for each class of its own."""
     for label in (0, 1):
         around = CENTRES[label] + SPREAD * torch.randn(500, 2, generator=torch.Generator().manual_seed(label))
         log_density = -(around - CENTRES[label]).square().sum(dim=1) / (2 * SPREAD**2)
         target = torch.full((500,), label)
         with torch.no_grad():
-            readings = trainer.pair(around)
+            readings = taught.pair(around)
         for reading in readings:
             score = density_score(reading.logits, target)
             slope, constant = np.polyfit(log_density.numpy(), score.numpy(), 1)
@@ -51,15 +56,12 @@ def test_the_score_is_the_log_density_of_the_class_up_to_a_constant() -> None:
             assert constant == pytest.approx(expected, abs=0.7)
 
 
-def test_the_trust_region_holds_the_data_and_not_the_void() -> None:
-    trainer = make_trainer(votes=False, steps=300)
-    trainer.pretrain(silent)
-    trainer.pair.eval()
+def test_the_trust_region_holds_the_data_and_not_the_void(taught: SurrogateTrainer) -> None:
     void = torch.tensor([[-3.5, 3.5], [3.5, -3.5], [-3.5, -3.5], [3.5, 3.5]])
     threshold = trust_threshold(NoiseConfig(ratio=0.2))
     with torch.no_grad():
-        inside = density_score(trainer.pair.first(trainer.data.points).logits, trainer.data.labels) >= threshold
-        outside = density_score(trainer.pair.first(void).logits, torch.zeros(4, dtype=torch.long)) >= threshold
+        inside = density_score(taught.pair.first(taught.data.points).logits, taught.data.labels) >= threshold
+        outside = density_score(taught.pair.first(void).logits, torch.zeros(4, dtype=torch.long)) >= threshold
     assert float(inside.float().mean()) > 0.95
     assert not bool(outside.any())
 

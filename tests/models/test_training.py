@@ -142,7 +142,6 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
         flow=replace(c.flow, solver="dopri5", adjoint=True),
         generator=replace(c.generator, joint=True, epochs=1),
     ),
-    "expanded": lambda c: replace(c, surrogate=replace(c.surrogate, expanded=True)),
     "spectral, no votes": lambda c: replace(c, surrogate=replace(c.surrogate, spectral=True, votes=False)),
     "unconstrained, one cost": lambda c: replace(
         c, generator=replace(c.generator, constrained=0.0), loss=replace(c.loss, cost_low=0.2, cost_high=0.2)

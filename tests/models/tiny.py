@@ -22,7 +22,7 @@ from models.training import Labelled
 from models.velocity import Request, Velocity
 
 TINY = Config(
-    surrogate=SurrogateConfig(width=16, expanded=False, plausible=False, steps=30, batch=64),
+    surrogate=SurrogateConfig(width=16, plausible=False, steps=30, batch=64),
     flow=FlowConfig(width=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
     distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2),
@@ -84,8 +84,6 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         pair = SurrogatePair(encoder.width, classes, config.surrogate).eval()
-        if pair.expansion is not None:
-            pair.expansion.fit(torch.randn(200, encoder.width))
         velocity = Velocity(encoder.width, classes, config.flow.width)
         torch.nn.init.normal_(velocity.out.weight, std=2.0 / config.flow.width**0.5)
         torch.nn.init.normal_(velocity.out.bias)
