@@ -4,7 +4,8 @@ Serving uses a fixed grid: an adaptive solver takes one error norm over the whol
 depend on its neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,6 +81,16 @@ STEPS: dict[str, tuple[Callable[[Field, Tensor, Tensor, float], Tensor], int]] =
 """The mean speed over one step of each fixed solver, and how often it asks the field."""
 
 
+@contextmanager
+def divergence_named() -> Iterator[None]:
+    """Inside, a solve that diverges is a SolverError, and so is the adjoint's solve on the way back."""
+    try:
+        yield
+    except AssertionError as error:  # torchdiffeq says it this way, with the whole state in its message
+        advice = "use a fixed-step solver or a lower learning rate"
+        raise SolverError(f"The adaptive solver diverged: its step or its state left the numbers; {advice}.") from error
+
+
 class _Augmented(nn.Module):
     """The field of [z, e] as torchdiffeq asks for it; it counts, so that a stiff field cannot run for ever."""
 
@@ -107,12 +118,9 @@ def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config:
         integrate = partial(odeint_adjoint, adjoint_params=(*velocity.path_parameters(), field.embedded))
     times = torch.linspace(0.0, 1.0, config.steps + 1, dtype=start.dtype, device=start.device)
     initial = (start, start.new_zeros(len(start)))
-    try:
+    with divergence_named():
         states, energies = integrate(
             field, initial, times, method="dopri5", rtol=config.tolerance, atol=config.tolerance
         )
-    except AssertionError as error:  # torchdiffeq reports divergence this way, with the whole state in its message
-        fact = f"diverged after {field.evaluations} evaluations"
-        raise SolverError(f"The adaptive solver {fact}; use a fixed-step solver or a lower learning rate.") from error
     states = request.project(states)
     return Path(states[-1], energies[-1], states, field.evaluations)

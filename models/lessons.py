@@ -85,6 +85,8 @@ class FreeLessons:
 
     def weigh(self, bought: Bought) -> None:
         """Weigh the voters by how they side with the black boxes, and all lessons with them."""
+        if not len(bought.points):
+            return
         votes = self.models.votes(_as_encoded(bought.points))
         self.weights = self.models.weigh(votes, bought.shares.cpu().numpy().astype(np.float64))
         self._share()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.config import FlowConfig, Solver
 from models.errors import SolverError
-from models.flow import STEPS, Path, solve
+from models.flow import STEPS, Path, divergence_named, solve
 from models.velocity import Request, Velocity
 from tests.models.tiny import random_request
 
@@ -146,6 +146,13 @@ def test_divergence_is_a_solver_error_of_one_line() -> None:
     velocity = field()
     with torch.no_grad():
         velocity.out.bias.fill_(torch.inf)
-    with pytest.raises(SolverError, match="diverged after") as caught:
+    with pytest.raises(SolverError, match="diverged: its step or its state") as caught:
         run(velocity, random_request(4, WIDTH, CLASSES), FlowConfig(solver="dopri5"))
     assert "\n" not in str(caught.value) and "tensor" not in str(caught.value)
+
+
+def test_divergence_on_the_way_back_is_a_solver_error() -> None:
+    request = wide(random_request(4, WIDTH, CLASSES))
+    path = solve(field(), request, request.point, FlowConfig(solver="dopri5", adjoint=True))
+    with pytest.raises(SolverError, match="diverged"), divergence_named():
+        torch.autograd.backward(path.end.sum() * torch.nan)

@@ -10,7 +10,7 @@ from models.config import Config
 from models.generator_training import GeneratorTrainer, training_boxes
 from models.proxies import make_proxy
 from models.snapping import Snapper
-from models.surrogate import make_pair
+from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
 from models.velocity import Velocity
 from tests.models.tiny import TINY, Task
@@ -23,7 +23,7 @@ def make_trainer(task: Task, config: Config = TINY, flowing: frozenset[str] | No
     points = torch.from_numpy(encoder.encode(training.records).astype(np.float32))
     data = TrainingData(points, torch.from_numpy(training.labels), 3.0)
     torch.manual_seed(0)
-    pair = make_pair(encoder, config.surrogate)
+    pair = SurrogatePair(encoder.width, len(encoder.schema.classes), config.surrogate)
     velocity = Velocity(encoder.width, len(encoder.schema.classes), 16)
     random = torch.Generator().manual_seed(0)
     boxes = training_boxes(encoder, training.records, flowing or frozenset(encoder.schema.names), CPU)

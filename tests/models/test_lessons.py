@@ -68,6 +68,8 @@ def test_free_lessons_are_weighed_anew_as_answers_come() -> None:
     lessons.add(torch.tensor([[1.0, -1.0, -1.0]]))
     lessons.add(torch.tensor([[-1.0, 1.0, 1.0]]))
     torch.testing.assert_close(lessons.shares, torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]))
+    lessons.weigh(Bought.nothing(3, 2, CPU))
+    torch.testing.assert_close(lessons.shares, torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]))
     points = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
     says = torch.nn.functional.one_hot((points[:, 0] > 0).long(), 2).float()
     lessons.weigh(Bought(points, torch.zeros(400, dtype=torch.long), says, says))
