@@ -13,7 +13,7 @@ from models.encoding import cost
 from models.flow import solve
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
-from models.scoring import Targets, chunks, device_of, padded, score_points
+from models.scoring import Scores, Slopes, Targets, chunks, device_of, padded, score_points, score_with_slopes
 from models.velocity import Request
 
 Floats = NDArray[np.float64]
@@ -64,15 +64,30 @@ class Candidates:
 
 def measure(model: RecourseModel, records: Records, target: Targets, origin: Encoded) -> Candidates:
     """records (n, c, F) decoded, target (n,), origin (n, D) -> the candidates as they are reported: encoded again"""
-    count, each, features = records.shape
-    points = model.encoder.encode(records.reshape(-1, features))
-    scores = score_points(model, points, np.repeat(target, each))
-    distance = cost(points, np.repeat(origin, each, axis=0))
-    shape = (count, each)
+    points, each = _points(model, records), records.shape[1]
+    return _candidates(records, points, origin, score_points(model, points, np.repeat(target, each)))
+
+
+def measure_with_slopes(
+    model: RecourseModel, records: Records, target: Targets, origin: Encoded
+) -> tuple[Candidates, Slopes]:
+    """As `measure`, with the slopes at the n * c points, those of one record beside each other"""
+    points, each = _points(model, records), records.shape[1]
+    scores, slopes = score_with_slopes(model, points, np.repeat(target, each))
+    return _candidates(records, points, origin, scores), slopes
+
+
+def _points(model: RecourseModel, records: Records) -> Encoded:
+    """records (n, c, F) -> (n * c, D)"""
+    return model.encoder.encode(records.reshape(-1, records.shape[2]))
+
+
+def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scores) -> Candidates:
+    shape = records.shape[:2]
     return Candidates(
         records,
-        points.reshape(count, each, -1),
-        distance.reshape(shape),
+        points.reshape(*shape, -1),
+        cost(points, np.repeat(origin, shape[1], axis=0)).reshape(shape),
         scores.agreement.reshape(shape),
         scores.density.reshape(shape),
     )

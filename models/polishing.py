@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
-from models.candidates import Candidates, Floats, measure
+from models.candidates import Candidates, Floats, measure, measure_with_slopes
 from models.encoding import Encoder
 from models.grid import snap
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
-from models.scoring import Targets, logit_and_gradient
+from models.scoring import BLOCK, Slopes, Targets, score_with_slopes
 
 CHANGE_PRICE = 0.004
 """What one changed feature costs, in agreement: a change that gains less than this is put back."""
@@ -28,6 +28,8 @@ WAYS = (0.5, 0.8, 1.2)
 """A number goes this share of its way from the applicant's value."""
 MOVE_PRICE = 0.3
 """The price at which moves are ranked for those who only look at them."""
+AHEAD = 2 * BLOCK
+"""The slopes at up to so many moves are computed with their scores."""
 STRIDE = 0.3
 """A number also goes this many standard deviations up or down from where it is."""
 
@@ -40,8 +42,7 @@ def worth(candidates: Candidates, origin: Records, price: Floats) -> Floats:
 
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
     """How many features differ, missing equal to missing.   (..., F), (..., F) -> (...)"""
-    same = (records == origin) | (np.isnan(records) & np.isnan(origin))
-    return np.asarray(np.count_nonzero(~same, axis=-1))
+    return np.asarray(np.count_nonzero(~_same(records, origin), axis=-1))
 
 
 def polish(
@@ -57,22 +58,33 @@ def polish(
 
     What has reached the floor of expected agreement does not fall below it again.
     """
-    origin, current = model.encoder.encode(allowed.origin), start
-    catalogue = _catalogue(model.encoder)
-    active = np.arange(len(origin))
+    current, active = start, np.arange(len(target))
+    ground = _Ground.of(model.encoder, allowed)
+    known: Slopes | None = None
     for _ in range(rounds):
-        if not len(active) or not len(catalogue.feature):
+        if not len(active) or not len(ground.catalogue.feature):
             break
-        rows, allowed_rows = current.take_rows(active), allowed.rows(active)
-        moved = _best_moves(model, catalogue, rows, origin[active], target[active], allowed_rows, price[active])
-        before = worth(rows, allowed_rows.origin, price[active])
+        rows, wanted, paid = current.take_rows(active), target[active], price[active]
+        moved, ahead = _measured(model, _best_moves(model, ground, rows, wanted, paid, known), wanted, ground.home)
+        before = worth(rows, ground.origin, paid)
         sinks = (moved.agreement < floor) & (rows.agreement >= floor)
-        after = np.where(sinks, -np.inf, worth(moved, allowed_rows.origin, price[active]))
-        best = after.argmax(axis=1)[:, None]
-        gains = np.take_along_axis(after, best, axis=1)[:, 0] > before[:, 0] + 1e-6
-        current = current.replace_rows(active[gains], moved.take(best).take_rows(np.flatnonzero(gains)))
-        active = active[gains]
+        after = np.where(sinks, -np.inf, worth(moved, ground.origin, paid))
+        best = after.argmax(axis=1)
+        gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + 1e-6)
+        active, best = active[gains], best[gains]
+        current = current.replace_rows(active, moved.take_rows(gains).take(best[:, None]))
+        known = None if ahead is None else ahead.at(gains * moved.cost.shape[1] + best)
+        ground = ground if len(gains) == len(wanted) else ground.rows(gains)
     return current
+
+
+def _measured(
+    model: RecourseModel, records: Records, target: Targets, home: Encoded
+) -> tuple[Candidates, Slopes | None]:
+    """The moves (n, c, F) measured; of few records with the slopes there, which save the next round a pass."""
+    if len(records) * records.shape[1] > AHEAD:
+        return measure(model, records, target, home), None
+    return measure_with_slopes(model, records, target, home)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +96,7 @@ class _Catalogue:
     stride   how far a number goes beyond that, in standard deviations
     level    the category that is taken, -1 for none
     first    the feature's first column, second its other one (the same for a number)
+    back     whether the move goes back to the applicant's own value
     cosine   where the category stands on its circle, and sine
     step     the grid of the number
     """
@@ -94,6 +107,7 @@ class _Catalogue:
     level: NDArray[np.intp]
     first: NDArray[np.intp]
     second: NDArray[np.intp]
+    back: NDArray[np.bool_]
     cosine: Floats
     sine: Floats
     step: Floats
@@ -120,88 +134,122 @@ def _catalogue(encoder: Encoder) -> _Catalogue:
         level=levels,
         first=np.array([encoder.columns[j].start for j in columns]),
         second=np.array([encoder.columns[j].stop - 1 for j in columns]),
+        back=ways == 0.0,
         cosine=circle[:, 0],
         sine=circle[:, 1],
         step=np.array([encoder.schema.features[j].step for j in columns]),
     )
 
 
-def _proposals(encoder: Encoder, catalogue: _Catalogue, current: Records, allowed: Allowed) -> Records:
-    """current (n, F) -> the new value of each move's feature (n, M), on the grid and allowed; NaN is missing"""
-    j = catalogue.feature
-    own, here = allowed.origin[:, j], current[:, j]
-    base = np.where(np.isnan(own), encoder.fill[j], own)
-    at = np.where(np.isnan(here), encoder.fill[j], here)
-    number = base + catalogue.way * (at - base) + catalogue.stride * encoder.scale[j]
-    number = snap(np.clip(number, allowed.lower[:, j], allowed.upper[:, j]), catalogue.step)
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """What stays the same for n records while they are polished: origin (n, F), home (n, D) and, of each move, (n, M).
+
+    own       the applicant's value, and base the number that stands for it
+    lower     the least and upper the largest number allowed
+    opened    whether the constraints allow the move, save for a number's limits
+    """
+
+    catalogue: _Catalogue
+    origin: Records
+    home: Encoded
+    own: Records
+    base: Records
+    lower: Records
+    upper: Records
+    opened: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, encoder: Encoder, allowed: Allowed) -> "_Ground":
+        catalogue = _catalogue(encoder)
+        j, level = catalogue.feature, catalogue.level
+        own = allowed.origin[:, j]
+        listed = (level < 0) | allowed.levels[:, j, np.maximum(level, 0)]
+        opened = allowed.movable[:, j] & np.where(catalogue.back, allowed.own_fits()[:, j], listed)
+        base = np.where(np.isnan(own), encoder.fill[j], own)
+        home = encoder.encode(allowed.origin)
+        return cls(catalogue, allowed.origin, home, own, base, allowed.lower[:, j], allowed.upper[:, j], opened)
+
+    def rows(self, rows: NDArray[np.intp]) -> "_Ground":
+        lower, upper, opened = self.lower[rows], self.upper[rows], self.opened[rows]
+        own, base = self.own[rows], self.base[rows]
+        return _Ground(self.catalogue, self.origin[rows], self.home[rows], own, base, lower, upper, opened)
+
+
+def _proposals(encoder: Encoder, ground: _Ground, here: Records) -> Records:
+    """here (n, M), the value of each move's feature -> its new value (n, M), on the grid and allowed; NaN is missing"""
+    catalogue = ground.catalogue
+    at = np.where(np.isnan(here), encoder.fill[catalogue.feature], here)
+    number = ground.base + catalogue.way * (at - ground.base) + catalogue.stride * encoder.scale[catalogue.feature]
+    number = snap(np.clip(number, ground.lower, ground.upper), catalogue.step)
     value = np.where(catalogue.level >= 0, catalogue.level, number)
-    return np.where(catalogue.way == 0.0, own, value)
+    return np.where(catalogue.back, ground.own, value)
 
 
-def _permitted(catalogue: _Catalogue, values: Records, current: Records, allowed: Allowed) -> NDArray[np.bool_]:
+def _permitted(ground: _Ground, values: Records, here: Records) -> NDArray[np.bool_]:
     """Which moves (n, M) change something and lead to an allowed value."""
-    j, here = catalogue.feature, current[:, catalogue.feature]
-    same = (values == here) | (np.isnan(values) & np.isnan(here))
-    inside = (values >= allowed.lower[:, j]) & (values <= allowed.upper[:, j])
-    listed = allowed.levels[:, j, np.maximum(catalogue.level, 0)]
-    home = catalogue.way == 0.0
-    fits = np.where(home, allowed.own_fits()[:, j], np.where(catalogue.level >= 0, listed, inside))
-    permitted: NDArray[np.bool_] = allowed.movable[:, j] & ~same & fits
+    inside = (values >= ground.lower) & (values <= ground.upper)
+    free = ground.catalogue.back | (ground.catalogue.level >= 0)
+    permitted: NDArray[np.bool_] = ground.opened & ~_same(values, here) & (free | inside)
     return permitted
+
+
+def _same(values: Records, others: Records) -> NDArray[np.bool_]:
+    """Where they are equal, missing equal to missing."""
+    same: NDArray[np.bool_] = (values == others) | (np.isnan(values) & np.isnan(others))
+    return same
 
 
 def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
     """The most promising single-feature moves from best (n, 1), scored (n, c); an impossible one stays put."""
-    origin = model.encoder.encode(allowed.origin)
-    price = np.full(len(origin), MOVE_PRICE)
-    return _best_moves(model, _catalogue(model.encoder), best, origin, target, allowed, price)
+    ground, price = _Ground.of(model.encoder, allowed), np.full(len(target), MOVE_PRICE)
+    return measure(model, _best_moves(model, ground, best, target, price), target, ground.home)
 
 
 def _best_moves(
     model: RecourseModel,
-    catalogue: _Catalogue,
+    ground: _Ground,
     rows: Candidates,
-    origin: Encoded,
     target: Targets,
-    allowed: Allowed,
     price: Floats,
-) -> Candidates:
-    """The SCORED most promising moves of each record, scored (n, SCORED)."""
-    encoder, current, at = model.encoder, rows.records[:, 0], rows.points[:, 0]
-    values = _proposals(encoder, catalogue, current, allowed)
-    logit, gradient = logit_and_gradient(model, at, target)
-    shift, squared = _effects(encoder, catalogue, values, at, origin, gradient)
-    agreement = 1.0 / (1.0 + np.exp(-(logit[:, None] + shift)))
+    known: Slopes | None = None,
+) -> Records:
+    """The SCORED most promising moves of each record (n, SCORED, F); `known` are the slopes at rows (n, 1), if so"""
+    encoder, current, at, j = model.encoder, rows.records[:, 0], rows.points[:, 0], ground.catalogue.feature
+    here = current[:, j]
+    values = _proposals(encoder, ground, here)
+    slopes = known or score_with_slopes(model, at, target)[1]
+    shift, squared = _effects(encoder, ground, values, at, slopes.gradient)
+    agreement = 1.0 / (1.0 + np.exp(-(slopes.logit[:, None] + shift)))
     estimate = agreement - price[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
-    j = catalogue.feature
-    own = allowed.origin[:, j]
-    back = (values == own) | (np.isnan(values) & np.isnan(own))
-    estimate = np.where(back, estimate + CHANGE_PRICE, estimate)
-    estimate = np.where(_permitted(catalogue, values, current, allowed), estimate, -np.inf)
+    estimate = np.where(_same(values, ground.own), estimate + CHANGE_PRICE, estimate)
+    estimate = np.where(_permitted(ground, values, here), estimate, -np.inf)
     count = min(SCORED, estimate.shape[1])
     top = np.argsort(-estimate, axis=1, kind="stable")[:, :count]
+    row = np.arange(len(top))[:, None]
+    new = np.where(np.isfinite(estimate[row, top]), values[row, top], here[row, top])
     moved = np.repeat(current[:, None], count, axis=1)
-    feature = j[top]
-    new = np.take_along_axis(values, top, axis=1)
-    possible = np.isfinite(np.take_along_axis(estimate, top, axis=1))
-    kept = np.take_along_axis(moved, feature[:, :, None], axis=2)[:, :, 0]
-    np.put_along_axis(moved, feature[:, :, None], np.where(possible, new, kept)[:, :, None], axis=2)
-    return measure(model, moved, target, origin)
+    moved[row, np.arange(count), j[top]] = new
+    return moved
 
 
 def _effects(
-    encoder: Encoder, catalogue: _Catalogue, values: Records, at: Encoded, origin: Encoded, gradient: Encoded
+    encoder: Encoder, ground: _Ground, values: Records, at: Encoded, gradient: Encoded
 ) -> tuple[Floats, Floats]:
     """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
+    catalogue = ground.catalogue
     j, first, second = catalogue.feature, catalogue.first, catalogue.second
     filled = np.where(np.isnan(values), encoder.fill[j], values)
-    home = catalogue.way == 0.0
     number = (filled - encoder.mean[j]) / encoder.scale[j]
-    new = np.where(catalogue.level >= 0, catalogue.cosine, np.where(home, origin[:, first], number))
-    shift, squared = _column_effect(new, at[:, first], origin[:, first], gradient[:, first])
+    home = ground.home[:, first]
+    new = np.where(catalogue.level >= 0, catalogue.cosine, np.where(catalogue.back, home, number))
+    shift, squared = _column_effect(new, at[:, first], home, gradient[:, first])
     paired = first != second
-    other = np.where(home, origin[:, second], catalogue.sine)
-    more, wider = _column_effect(other, at[:, second], origin[:, second], gradient[:, second])
+    if not paired.any():
+        return shift, squared
+    home = ground.home[:, second]
+    other = np.where(catalogue.back, home, catalogue.sine)
+    more, wider = _column_effect(other, at[:, second], home, gradient[:, second])
     return shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
 
 

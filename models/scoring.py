@@ -11,12 +11,13 @@ from torch import Tensor
 from models.density import density_score
 from models.matrix import Encoded
 from models.model import RecourseModel
+from models.slopes import read_with_slopes
 from models.surrogate import Reading
 
-BLOCK = 64
+BLOCK = 32
 """Rows are padded to a multiple of this: with fewer, the linear algebra takes another path, and a record's answer would
 differ in its last bits from the answer that it gets in a large batch."""
-CHUNK = 128 * BLOCK
+CHUNK = 256 * BLOCK
 
 Targets = NDArray[np.int64]
 
@@ -44,6 +45,17 @@ def chunks(count: int) -> Iterator[slice]:
     return (slice(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK))
 
 
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The logit of the expected agreement (n,) and its gradient (n, D)."""
+
+    logit: NDArray[np.float64]
+    gradient: Encoded
+
+    def at(self, rows: NDArray[np.intp]) -> "Slopes":
+        return Slopes(self.logit[rows], self.gradient[rows])
+
+
 def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scores:
     """points (n, D), target (n,) -> Scores"""
     agreement, density = np.empty(len(points)), np.empty(len(points))
@@ -51,35 +63,58 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
             readings = model.pair(x)
-            votes = torch.sigmoid(target_logit(model, readings, y))
-            dense = torch.minimum(density_score(readings[0].logits, y), density_score(readings[1].logits, y))
+            votes, dense = torch.sigmoid(target_logit(model, readings, y)), _density(readings, y)
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
     return Scores(agreement, density)
 
 
-def logit_and_gradient(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Encoded, Encoded]:
-    """points (n, D), target (n,) -> the logit of the expected agreement (n,), its gradient (n, D)"""
-    logits, gradients = np.empty(len(points)), np.empty(points.shape)
+def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, Slopes]:
+    """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
+    scores = Scores(np.empty(len(points)), np.empty(len(points)))
+    slopes = Slopes(np.empty(len(points)), np.empty(points.shape))
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
-        x.requires_grad_(True)
-        with torch.enable_grad():
-            logit = target_logit(model, model.pair(x), y)
-            (gradient,) = torch.autograd.grad(logit.sum(), x)
+        with torch.inference_mode():
+            readings, back = read_with_slopes(model.pair, x)
+            logit, dense = target_logit(model, readings, y), _density(readings, y)
+            votes, gradient = torch.sigmoid(logit), back(_target_slope(model, readings, y))
         size = rows.stop - rows.start
-        logits[rows], gradients[rows] = logit.detach()[:size].cpu().numpy(), gradient[:size].cpu().numpy()
-    return logits, gradients
+        scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
+        slopes.logit[rows], slopes.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
+    return scores, slopes
+
+
+def logit_and_gradient(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Encoded, Encoded]:
+    """points (n, D), target (n,) -> the logit of the expected agreement (n,), its gradient (n, D)"""
+    slopes = score_with_slopes(model, points, target)[1]
+    return slopes.logit, slopes.gradient
+
+
+def _density(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+    return torch.minimum(density_score(readings[0].logits, target), density_score(readings[1].logits, target))
 
 
 def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
     """log(a / (1 - a)) of the calibrated agreement a with target (B,) -> (B,)"""
-    bias = torch.from_numpy(model.calibration.bias).to(target.device, torch.float32)
-    mean = (readings[0].log_valid + readings[1].log_valid) / 2
-    scaled = model.calibration.slope * mean + bias
+    scaled = _calibrated(model, readings)
     chosen = scaled.gather(1, target[:, None])
     others = scaled.scatter(1, target[:, None], -torch.inf)
     return chosen.squeeze(1) - torch.logsumexp(others, dim=1)
+
+
+def _target_slope(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+    """The slope of `target_logit` along either network's log_valid (B, K); it adds up to zero over the classes"""
+    others = _calibrated(model, readings).scatter(1, target[:, None], -torch.inf)
+    slope = -torch.softmax(others, dim=1)
+    return slope.scatter(1, target[:, None], 1.0) * (model.calibration.slope / 2)
+
+
+def _calibrated(model: RecourseModel, readings: tuple[Reading, Reading]) -> Tensor:
+    """The log of each class's share of votes (B, K), up to a constant"""
+    mean = (readings[0].log_valid + readings[1].log_valid) / 2
+    bias = torch.from_numpy(model.calibration.bias).to(mean.device, torch.float32)
+    return model.calibration.slope * mean + bias
 
 
 def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,67 @@
+"""The slope of the expected agreement, by hand.
+
+The search asks for it at every step, of a few points: automatic differentiation would spend more time on its records
+than on the arithmetic. The kernels are those that it would call.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.surrogate import Reading, SurrogateNet, SurrogatePair
+
+Back = Callable[[Tensor], Tensor]
+"""The slope at a layer's output (B, out) -> the slope at its input (B, in)."""
+
+
+def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading, Reading], Back]:
+    """points (B, D) -> what each network says, and what leads from the slope of log_valid (B, K) to that at the points
+
+    The slope is that of both networks' log_valid, and adds up to zero over the classes: only then has the normaliser of
+    the softmax no share in it.
+    """
+    (first, back_first), (second, back_second) = _read(pair.first, points), _read(pair.second, points)
+    return (first, second), lambda slope: back_first(slope) + back_second(slope)
+
+
+def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
+    hidden, backs = points, list[Back]()
+    for layer in net.trunk.children():
+        hidden, back = _step(layer, hidden)
+        backs.append(back)
+    head = net.nce if net.votes is None else net.votes
+    logits = net.nce(hidden)
+    if net.votes is None:
+        reading = Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1])
+    else:
+        reading = Reading(logits, torch.log_softmax(net.votes(hidden), dim=1))
+    return reading, partial(_back_through, head, backs)
+
+
+def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:
+    """slope (B, K) -> (B, D); the noise class has no slope"""
+    slope = slope @ head.weight[: slope.shape[1]]
+    for back in reversed(backs):
+        slope = back(slope)
+    return slope
+
+
+def _step(layer: nn.Module, x: Tensor) -> tuple[Tensor, Back]:
+    """One layer of a trunk, forward, and its way back."""
+    if isinstance(layer, nn.Linear):
+        weight = layer.weight
+        return functional.linear(x, weight, layer.bias), lambda slope: slope @ weight
+    if isinstance(layer, nn.LayerNorm):
+        shape, scale, shift = layer.normalized_shape, layer.weight, layer.bias
+        normed, mean, rstd = torch.native_layer_norm(x, shape, scale, shift, layer.eps)
+        wanted = (True, False, False)
+        back = torch.ops.aten.native_layer_norm_backward
+        return normed, lambda slope: back(slope, x, shape, mean, rstd, scale, shift, wanted)[0]
+    if isinstance(layer, nn.SiLU):
+        return functional.silu(x), lambda slope: torch.ops.aten.silu_backward(slope, x)
+    if isinstance(layer, nn.ReLU):
+        return functional.relu(x), lambda slope: torch.where(x > 0, slope, 0.0)
+    raise TypeError(f"A trunk holds a {type(layer).__name__}, whose slope is not known here.")
