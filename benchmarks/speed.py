@@ -1,0 +1,129 @@
+"""How soon `fast` trains to the validity of `paper`, and how fast the search is: `python -m benchmarks.speed`.
+
+Everything is measured in one run on one core, what is compared beside each other. The public data sets are read from
+the folder that RECOURSE_DATA names; ensembles that were trained before are taken from benchmarks/cache/.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from benchmarks.quality_cache import TrainingCache
+from benchmarks.quality_store import Job, write_whole
+from benchmarks.speed_figures import Figure, Latency, Race, Throughput
+from benchmarks.speed_report import figures_of, write_report
+from benchmarks.speed_search import latency, throughput
+from benchmarks.speed_training import Judge, fast_at, race
+from models.config import paper
+from models.datasets import load
+from models.ensemble.recipes import MEMBER_NAMES
+from models.evaluation import Cases, choose_cases
+from models.study import Study, make_study
+from models.training import train
+
+HERE = Path(__file__).parent
+RESULTS, CACHE = HERE / "results", HERE / "cache"
+EFFORTS = (0.05, 0.1, 0.25, 0.5, 1.0)
+ALONE_ONLY = "loans"
+"""The data set of many kinds of features, on which only one record alone is timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured: seconds of `paper`, test records judged, records in a batch, alone, repeats."""
+
+    paper_seconds: float = 300.0
+    efforts: tuple[float, ...] = EFFORTS
+    judged: int = 100
+    batch: int = 256
+    alone: int = 16
+    repeats: int = 3
+    latency: int = 60
+
+
+QUICK = Scale(paper_seconds=6.0, efforts=(0.02,), judged=20, batch=32, alone=2, repeats=1, latency=6)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One data set, made ready."""
+
+    name: str
+    study: Study
+    judge: Judge
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, then write speed.json and SPEED.md."""
+    options = _parser().parse_args(arguments)
+    torch.set_num_threads(1)
+    console = Console(stderr=True, soft_wrap=True)
+    scale = QUICK if options.quick else Scale(paper_seconds=options.paper_seconds)
+    load_before = os.getloadavg()[0]
+    races, throughputs, latencies = list[Race](), list[Throughput](), list[Latency]()
+    for name in options.datasets:
+        stage = prepare(name, options.cache, options.members, scale)
+        found, model = race(name, stage.study, stage.judge, paper(), scale.paper_seconds, scale.efforts, seed=0)
+        races.append(found)
+        console.print(f"{name}: {found}", markup=False)
+        throughputs.append(throughput(name, model, _repeated(stage.judge.cases, scale), scale.alone, scale.repeats))
+        console.print(f"{name}: {throughputs[-1]}", markup=False)
+        latencies.append(latency(name, model, stage.judge.cases.first(scale.latency)))
+        console.print(f"{name}: {latencies[-1]}", markup=False)
+    latencies.append(loans_latency(options.cache, options.members, scale))
+    loads = f"{load_before:.1f} at the start and {os.getloadavg()[0]:.1f} at the end"
+    busy = f"load average {loads}, on {os.cpu_count()} cores"
+    figures = figures_of(races, throughputs, latencies, busy)
+    options.results.mkdir(parents=True, exist_ok=True)
+    write_whole(options.results / "speed.json", as_json(figures))
+    write_whole(options.results / "SPEED.md", write_report(races, throughputs, latencies, busy))
+    return 0
+
+
+def prepare(name: str, cache: Path, members: Sequence[str], scale: Scale) -> Stage:
+    """The study of seed 0, its `quick` ensemble, and the test records that all of its models classify correctly"""
+    folder = os.environ.get("RECOURSE_DATA")
+    study = make_study(load(name, Path(folder) if folder else None, seed=0), 0)
+    ensemble = TrainingCache(cache, members).ensemble(Job(name, 0, "quick", scale.judged), study)
+    return Stage(name, study, Judge(ensemble, choose_cases(ensemble, study.test, scale.judged, 0)))
+
+
+def loans_latency(cache: Path, members: Sequence[str], scale: Scale) -> Latency:
+    """One record alone, with numbers, categories and missing values; a short training is enough to time a search."""
+    stage = prepare(ALONE_ONLY, cache, members, scale)
+    study, judge = stage.study, stage.judge
+    config = fast_at(scale.efforts[0])
+    model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=0)
+    return latency(ALONE_ONLY, model, judge.cases.first(scale.latency))
+
+
+def _repeated(cases: Cases, scale: Scale) -> Cases:
+    """As many cases as the batch holds; they come again where there are too few."""
+    rows = [row % len(cases) for row in range(scale.batch)]
+    return Cases(cases.records[rows], cases.target[rows])
+
+
+def as_json(figures: Sequence[Figure]) -> str:
+    return "[\n" + ",\n".join(json.dumps(asdict(figure)) for figure in figures) + "\n]\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.add_argument("--paper-seconds", type=float, default=300.0, help="what `paper` gets on each data set")
+    parser.add_argument("--datasets", nargs="+", default=["spirals", "heloc"], metavar="NAME")
+    parser.add_argument("--members", nargs="+", default=list(MEMBER_NAMES), metavar="MEMBER")
+    parser.add_argument("--quick", action="store_true", help="a run of seconds that only shows that everything works")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""What the speed benchmark writes: figures with names, and what one training run or search came to."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of speed.json; None is a ratio to something that was not reached."""
+
+    name: str
+    value: float | None
+    unit: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A generator at some point of its training: what it had taken and how good its answers were.
+
+    effort is the share of the preset's steps; steps are the generator's, of `schedule` in the whole preset.
+    """
+
+    preset: str
+    effort: float
+    steps: int
+    schedule: int
+    rounds: int
+    seconds: float
+    validity: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """`paper` at its checkpoints and `fast` at its efforts, on one data set."""
+
+    dataset: str
+    paper: tuple[Run, ...]
+    fast: tuple[Run, ...]
+    generator_seconds: float
+
+    @property
+    def best(self) -> Run:
+        """The checkpoint of `paper` with the highest validity; of equal ones the first."""
+        return max(self.paper, key=lambda run: run.validity)
+
+    @property
+    def winner(self) -> Run | None:
+        """The first run of `fast` that is as valid as that, at no more than 1.1 times its cost."""
+        return next((run for run in self.fast if reaches(run, self.best)), None)
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.winner is None else self.best.seconds / self.winner.seconds
+
+    @property
+    def steps_per_second(self) -> float:
+        return self.paper[-1].steps / self.generator_seconds
+
+    @property
+    def whole_hours(self) -> float:
+        """How long all steps of `paper` would take at that pace."""
+        return self.paper[-1].schedule / self.steps_per_second / 3600
+
+
+COST_ALLOWED = 1.1
+
+
+def reaches(run: Run, wanted: Run) -> bool:
+    return run.validity >= wanted.validity and run.cost <= COST_ALLOWED * wanted.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Records a second on one data set: in one batch with fixed steps, and one at a time with adaptive dopri5."""
+
+    dataset: str
+    batch: float
+    batch_whole: float
+    alone: float
+    alone_whole: float
+
+    @property
+    def ratio(self) -> float:
+        return self.batch / self.alone
+
+    @property
+    def ratio_whole(self) -> float:
+        return self.batch_whole / self.alone_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """explain() of one record: milliseconds by the clock (median, 95%) and of the processor; the share of each part."""
+
+    dataset: str
+    median: float
+    p95: float
+    processor: float
+    parts: tuple[tuple[str, float], ...]

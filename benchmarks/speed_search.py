@@ -1,0 +1,113 @@
+"""How fast the search is: many records in one batch, and one record alone."""
+
+import cProfile
+import pstats
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from time import perf_counter, process_time
+
+import numpy as np
+
+from benchmarks.speed_figures import Latency, Throughput
+from models.candidates import Candidates, generate
+from models.constraints import Constraints, compile_constraints
+from models.evaluation import Cases
+from models.model import RecourseModel
+from models.search import SearchConfig, explain
+from models.selection import best_at_price
+
+CANDIDATES = 30
+TOLERANCE = 1e-4
+"""The paper's, at test time."""
+PARTS = (
+    ("constraints", ("constraints.py:compile_constraints", "constraints.py:check_constraints")),
+    ("the record itself", ("search.py:_already",)),
+    ("paths of the ODE", ("flow.py:solve",)),
+    ("the rest of the candidates", ("candidates.py:generate",)),
+    ("scores and slopes of moves", ("scoring.py:score_with_slopes", "scoring.py:logit_and_gradient")),
+    ("the rest of polishing", ("polishing.py:polish",)),
+)
+INSIDE = {"the rest of the candidates": ("paths of the ODE",), "the rest of polishing": ("scores and slopes of moves",)}
+
+
+def adaptive(model: RecourseModel) -> RecourseModel:
+    """The same weights, solved as the paper solves at test time."""
+    flow = replace(model.config.flow, solver="dopri5", tolerance=TOLERANCE, adjoint=False)
+    return replace(model, config=replace(model.config, flow=flow))
+
+
+def choose(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
+    """Generate and select, without polishing: Algorithm 2 and no more."""
+    names = frozenset(model.encoder.schema.names) - model.flowing
+    allowed = compile_constraints(model.encoder.schema, Constraints(immutable=names), cases.records)
+    candidates = generate(model, cases.target, allowed, config.candidates, config.seed)
+    price = np.full(len(cases), config.price)
+    return best_at_price(model, candidates, cases.target, allowed, price, config.floor, rounds=0, starts=0)
+
+
+def throughput(dataset: str, model: RecourseModel, cases: Cases, alone: int, repeats: int) -> Throughput:
+    """All cases in one batch, then `alone` of them one by one, and so again: the best of each"""
+    config, slow = SearchConfig(candidates=CANDIDATES), adaptive(model)
+
+    def one_by_one(search: Callable[[Cases], object], offset: int) -> float:
+        rows = [(offset + row) % len(cases) for row in range(alone)]
+        return _seconds(lambda: [search(Cases(cases.records[r : r + 1], cases.target[r : r + 1])) for r in rows])
+
+    ways: dict[str, list[float]] = {"batch": [], "batch whole": [], "alone": [], "alone whole": []}
+    for turn in range(repeats):
+        ways["batch"].append(len(cases) / _seconds(lambda: choose(model, cases, config)))
+        ways["alone"].append(alone / one_by_one(lambda one: choose(slow, one, config), turn * alone))
+        ways["batch whole"].append(len(cases) / _seconds(lambda: _explain(model, cases, config)))
+        ways["alone whole"].append(alone / one_by_one(lambda one: _explain(slow, one, config), turn * alone))
+    return Throughput(dataset, *(max(ways[way]) for way in ("batch", "batch whole", "alone", "alone whole")))
+
+
+def latency(dataset: str, model: RecourseModel, cases: Cases) -> Latency:
+    """explain() of each case alone, after a few that warm up; then once more under the profiler"""
+    config, clock, processor = SearchConfig(), list[float](), list[float]()
+    singles = [Cases(cases.records[row : row + 1], cases.target[row : row + 1]) for row in range(len(cases))]
+    for one in singles[:5]:
+        _explain(model, one, config)
+    for one in singles:
+        began, worked = perf_counter(), process_time()
+        _explain(model, one, config)
+        clock.append(1000 * (perf_counter() - began))
+        processor.append(1000 * (process_time() - worked))
+    p95 = float(np.percentile(clock, 95))
+    return Latency(dataset, median(clock), p95, median(processor), profile(model, singles, config))
+
+
+def profile(model: RecourseModel, singles: list[Cases], config: SearchConfig) -> tuple[tuple[str, float], ...]:
+    """The share of the time that each part of explain() takes, under cProfile"""
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for one in singles:
+        _explain(model, one, config)
+    profiler.disable()
+    times = _cumulative(profiler)
+    whole = times["search.py:explain"]
+    spent = {name: sum(times.get(function, 0.0) for function in functions) for name, functions in PARTS}
+    own = {name: spent[name] - sum(spent[inner] for inner in INSIDE.get(name, ())) for name in spent}
+    shares = [(name, seconds / whole) for name, seconds in own.items()]
+    return (*shares, ("everything else", 1.0 - sum(share for _, share in shares)))
+
+
+def _cumulative(profiler: cProfile.Profile) -> dict[str, float]:
+    """The cumulative seconds of each function, by "file.py:function"."""
+    table: dict[str, float] = {}
+    for (path, _, function), row in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        name = f"{path.rsplit('/', 1)[-1]}:{function}"
+        table[name] = table.get(name, 0.0) + float(row[3])
+    return table
+
+
+def _explain(model: RecourseModel, cases: Cases, config: SearchConfig) -> object:
+    return explain(model, cases.records, cases.target, None, config)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Of the processor: what other processes take does not count."""
+    started = process_time()
+    work()
+    return process_time() - started

@@ -1,0 +1,211 @@
+"""How long `fast` and `paper` train until their answers are equally valid, on one data set and in one run.
+
+Seconds are those of the processor: one thread works, so on an idle core the clock would say the same, and on a busy one
+what other processes take does not count.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from time import process_time
+
+import numpy as np
+import torch
+
+from benchmarks.speed_figures import Race, Run, reaches
+from models.calibration import fit_calibration
+from models.config import Config, fast
+from models.density import noise_bound
+from models.distillation import distill
+from models.encoding import cost
+from models.ensemble.meter import QueryMeter
+from models.ensemble.protocol import Ensemble
+from models.ensemble.votes import votes
+from models.evaluation import Cases
+from models.generator_training import GeneratorTrainer, training_boxes
+from models.model import Calibration, RecourseModel
+from models.proxies import make_proxy
+from models.records import check_record
+from models.schedule import set_rate, warm_cosine
+from models.search import SearchConfig, explain
+from models.snapping import Snapper
+from models.study import Study
+from models.surrogate import SurrogatePair
+from models.surrogate_training import SurrogateTrainer, TrainingData
+from models.training import train
+from models.velocity import Velocity
+
+GENERATOR_SHARE = 0.7
+"""Of the seconds that `paper` gets, so much goes to its joint training; the rest to distillation."""
+CHECKPOINTS = (0.25, 0.5)
+"""Where in its joint training `paper` is also measured, without distillation."""
+TEST_TOLERANCE = 1e-4
+
+
+class _TimeIsUp(Exception):
+    """The distillation of `paper` has used its seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Search without a query, judged by the ensemble."""
+
+    ensemble: Ensemble
+    cases: Cases
+
+    def measure(self, model: RecourseModel, config: SearchConfig) -> tuple[float, float]:
+        """-> validity, mean cost"""
+        encoder, answers = model.encoder, self.cases.records.copy()
+        for row, found in enumerate(explain(model, self.cases.records, self.cases.target, None, config)):
+            if found.counterfactuals:
+                answers[row] = check_record(encoder.schema, found.counterfactuals[0].record)[0]
+        agreed = votes(self.ensemble.predict_proba(answers), self.cases.target)
+        paid = cost(encoder.encode(answers), encoder.encode(self.cases.records))
+        return float(agreed.mean()), float(paid.mean())
+
+
+class PaperRun:
+    """The paper's training, put together so that it can be looked at on its way, which is not timed, and stopped."""
+
+    def __init__(self, study: Study, ensemble: Ensemble, config: Config, seed: int) -> None:
+        encoder, device = study.encoder, torch.device(config.device)
+        self.study, self.ensemble, self.config, self.seed = study, ensemble, config, seed
+        random = torch.Generator(device=device).manual_seed(seed)
+        classes = len(encoder.schema.classes)
+        points = torch.from_numpy(encoder.encode(study.training.records).astype(np.float32))
+        data = TrainingData(points, torch.from_numpy(study.training.labels), noise_bound(points, config.noise))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.pair = SurrogatePair(encoder.width, classes, config.surrogate)
+            self.velocity = Velocity(encoder.width, classes, config.flow.width)
+        self.surrogate = SurrogateTrainer(self.pair, data, config, random)
+        boxes = training_boxes(encoder, study.training.records, frozenset(encoder.schema.names), device)
+        score = make_proxy(config.loss.proxy, points, data.bound, config.noise, random)
+        snapper = Snapper(encoder, device)
+        self.generator = GeneratorTrainer(self.velocity, self.pair, data, boxes, snapper, score, config, random)
+        self.steps, self.rounds, self.seconds = 0, 0, 0.0
+
+    def advance(self, until: float) -> None:
+        """Joint steps until so many seconds are used, or the schedule is done."""
+        settings, total = self.config.generator, self.generator.steps
+        while self.seconds < until and self.steps < total:
+            started = process_time()
+            set_rate(
+                self.generator.optimizer, settings.learning_rate * warm_cosine(self.steps, total, settings.warmup)
+            )
+            self.pair.train()
+            self.surrogate.step()
+            self.generator.step()
+            self.steps += 1
+            self.seconds += process_time() - started
+
+    def distil(self, until: float) -> None:
+        """Rounds of distillation until so many seconds are used."""
+        started, before = process_time(), self.seconds
+
+        def stop_in_time(phase: str, step: int, steps: int, figure: float) -> None:
+            self.rounds = step
+            if before + process_time() - started >= until and step < steps:
+                raise _TimeIsUp
+
+        self.generator.average.apply()
+        training, random = self.study.training, np.random.default_rng(self.seed)
+        meter = QueryMeter(self.ensemble, self.config.queries)
+        model = self._model(self.pair, self.velocity)
+        try:
+            distill(
+                model, training.records, training.labels, meter, self.surrogate, self.generator, random, stop_in_time
+            )
+        except _TimeIsUp:
+            self.generator.average.apply()
+        self.seconds = before + process_time() - started
+
+    def look(self) -> RecourseModel:
+        """The model as it is, with averaged weights and the calibration that the bought answers allow."""
+        pair, generator = deepcopy(self.pair).eval(), self.generator
+        live = [parameter.detach().clone() for parameter in self.velocity.parameters()]
+        generator.average.apply()
+        velocity = deepcopy(self.velocity)
+        with torch.no_grad():
+            for parameter, own in zip(self.velocity.parameters(), live, strict=True):
+                parameter.copy_(own)
+        classes = len(self.study.encoder.schema.classes)
+        calibration = fit_calibration(pair, self.surrogate.bought, classes)
+        return replace(self._model(pair, velocity), calibration=calibration)
+
+    def _model(self, pair: SurrogatePair, velocity: Velocity) -> RecourseModel:
+        encoder = self.study.encoder
+        flow = replace(self.config.flow, tolerance=TEST_TOLERANCE, adjoint=False)
+        names = frozenset(encoder.schema.names)
+        calibration = Calibration.identity(len(encoder.schema.classes))
+        return RecourseModel(
+            encoder, replace(self.config, flow=flow), pair, velocity, calibration, names, self.seed
+        )
+
+
+def run_paper(study: Study, judge: Judge, config: Config, limit: float, seed: int) -> tuple[list[Run], float]:
+    """`paper` within `limit` seconds -> its checkpoints, and the seconds that its joint training had"""
+    paper, runs = PaperRun(study, judge.ensemble, config, seed), list[Run]()
+    share = GENERATOR_SHARE * limit
+
+    def note() -> None:
+        validity, paid = judge.measure(paper.look(), SearchConfig(seed=seed))
+        schedule = paper.generator.steps
+        effort = paper.steps / schedule
+        runs.append(Run("paper", effort, paper.steps, schedule, paper.rounds, paper.seconds, validity, paid))
+
+    for part in CHECKPOINTS:
+        paper.advance(part * share)
+        note()
+    paper.advance(share)
+    joint = paper.seconds
+    paper.distil(limit)
+    note()
+    return runs, joint
+
+
+def fast_at(effort: float, config: Config | None = None) -> Config:
+    """`fast` with a share of its steps; the rounds of distillation stay, each with a share of its steps."""
+    config = config or fast()
+
+    def part(steps: int) -> int:
+        return max(1, round(effort * steps))
+
+    return replace(
+        config,
+        surrogate=replace(config.surrogate, steps=part(config.surrogate.steps)),
+        generator=replace(config.generator, steps=part(config.generator.steps)),
+        distill=replace(
+            config.distill,
+            surrogate_steps=part(config.distill.surrogate_steps),
+            generator_steps=part(config.distill.generator_steps),
+        ),
+    )
+
+
+def run_fast(
+    study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int
+) -> Iterator[tuple[RecourseModel, Run]]:
+    """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
+    for effort in efforts:
+        config = fast_at(effort)
+        started = process_time()
+        model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
+        seconds = process_time() - started
+        search = SearchConfig(price=model.price_for_cost(wanted.cost), floor=0.0, seed=seed)
+        validity, paid = judge.measure(model, search)
+        steps, schedule = config.generator.steps, fast().generator.steps
+        run = Run("fast", effort, steps, schedule, config.distill.rounds, seconds, validity, paid)
+        yield model, run
+        if reaches(run, wanted):
+            return
+
+
+def race(
+    dataset: str, study: Study, judge: Judge, paper: Config, limit: float, efforts: Sequence[float], seed: int
+) -> tuple[Race, RecourseModel]:
+    """Both presets, one after the other -> the race, and the last model of `fast`"""
+    checkpoints, joint = run_paper(study, judge, paper, limit, seed)
+    best = max(checkpoints, key=lambda run: run.validity)
+    found = list(run_fast(study, judge, best, efforts, seed))
+    return Race(dataset, tuple(checkpoints), tuple(run for _, run in found), joint), found[-1][0]
