@@ -25,7 +25,7 @@ PARTS = (
     ("the record itself", ("search.py:_already",)),
     ("paths of the ODE", ("flow.py:solve",)),
     ("the rest of the candidates", ("candidates.py:generate",)),
-    ("scores and slopes of moves", ("scoring.py:score_with_slopes", "scoring.py:logit_and_gradient")),
+    ("scores and slopes of moves", ("scoring.py:score_with_slopes",)),
     ("the rest of polishing", ("polishing.py:polish",)),
 )
 INSIDE = {"the rest of the candidates": ("paths of the ODE",), "the rest of polishing": ("scores and slopes of moves",)}

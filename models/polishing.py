@@ -207,12 +207,7 @@ def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: A
 
 
 def _best_moves(
-    model: RecourseModel,
-    ground: _Ground,
-    rows: Candidates,
-    target: Targets,
-    price: Floats,
-    known: Slopes | None = None,
+    model: RecourseModel, ground: _Ground, rows: Candidates, target: Targets, price: Floats, known: Slopes | None = None
 ) -> Records:
     """The SCORED most promising moves of each record (n, SCORED, F); `known` are the slopes at rows (n, 1), if so"""
     encoder, current, at, j = model.encoder, rows.records[:, 0], rows.points[:, 0], ground.catalogue.feature
