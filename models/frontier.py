@@ -9,8 +9,8 @@ from models.model import FrontierPoint, RecourseModel
 from models.polishing import polish, worth
 from models.scoring import Targets, score_points
 
-PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 16))
-RECORDS = 150
+PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 14))
+RECORDS = 300
 REFUSED = 0.15
 """A record clearly needs a change where the expected agreement with the target is at most this."""
 LEAST = 20

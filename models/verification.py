@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
-from models.candidates import Candidates, Floats
+from models.candidates import Candidates, Floats, measure
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import agreement, answered, votes
 from models.matrix import Records
@@ -20,8 +20,10 @@ from models.model import RecourseModel
 from models.polishing import moves_of
 from models.scoring import Targets
 
-PATIENCE = 3
+PATIENCE = 4
 """So many failed attempts to shrink an answer end the attempts."""
+FRACTIONS = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
+"""How much of an answer's change is kept on the straight way back."""
 STEEPNESS = 4.0
 """The chance that all models agree is taken as the expected agreement to this power."""
 
@@ -132,14 +134,14 @@ def _shrink(
     wanted: float,
     limit: NDArray[np.intp],
 ) -> None:
-    """Ask for single moves that make an answer cheaper, the one with the most to gain first."""
+    """Ask for moves that make an answer cheaper, the one with the most to gain first."""
     failures = np.zeros(len(state.found), dtype=np.intp)
     tried: list[set[bytes]] = [set() for _ in failures]
     while True:
         rows = np.flatnonzero(state.found & (state.queries < limit) & (failures < PATIENCE))
         if not len(rows):
             return
-        moves = moves_of(model, state.best.take_rows(rows), target[rows], allowed.rows(rows))
+        moves = _ways_back(model, state.best.take_rows(rows), target[rows], allowed.rows(rows))
         saving = state.best.cost[rows] - moves.cost
         gain = np.where(saving > 1e-9, saving * moves.agreement**STEEPNESS, -np.inf)
         for position, row in enumerate(rows):
@@ -154,6 +156,15 @@ def _shrink(
             tried[row].add(asked.records[position, 0].tobytes())
         holds = state.ask(ensemble, rows, asked, target, wanted)
         failures[rows] = np.where(holds, 0, failures[rows] + 1)
+
+
+def _ways_back(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+    """From best (n, 1): single-feature moves, and points on the straight way back to the record (n, c)"""
+    origin, end = model.encoder.encode(allowed.origin)[:, None], best.points
+    along = origin + np.array(FRACTIONS)[None, :, None] * (end - origin)
+    decoded = model.encoder.decode(along.reshape(-1, along.shape[2]), allowed=allowed.repeat(len(FRACTIONS)))
+    straight = measure(model, decoded.reshape(len(end), len(FRACTIONS), -1), target, origin[:, 0])
+    return straight.beside(moves_of(model, best, target, allowed))
 
 
 def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np.float64]:
