@@ -147,7 +147,7 @@ def evaluate(
     qualities = (
         judge.quality("densityflow", cases, _search(model, cases, free, ensemble), free.price),
         judge.quality("densityflow-verified", cases, _search(model, cases, verified, ensemble), None),
-        judge.quality("oracle", few, _limit(model, few, ensemble, training.records), None),
+        judge.quality("oracle", few, _limit(model, few, ensemble, training), None),
     )
     return Evaluation(qualities, tuple(judge.dial_point(cases, price, config.seed) for price in config.prices))
 
@@ -196,12 +196,12 @@ def _answered_records(encoder: Encoder, records: Records, found: list[Explanatio
     return answers
 
 
-def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Records) -> _Answers:
+def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled) -> _Answers:
     """The oracle, which may change what the model may change."""
     schema = model.encoder.schema
     allowed = compile_constraints(schema, Constraints(frozenset(schema.names) - model.flowing), cases.records)
     started = perf_counter()
-    found = oracle(ensemble, model.encoder, training, allowed, cases.target)
+    found = oracle(ensemble, model.encoder, training.records, allowed, cases.target, labels=training.labels)
     seconds = perf_counter() - started
     return _Answers(found.records, np.full(len(cases), found.queries / len(cases)), seconds)
 

@@ -80,16 +80,18 @@ def oracle(
     allowed: Allowed,
     target: Targets,
     config: OracleConfig | None = None,
+    labels: Targets | None = None,
 ) -> OracleAnswers:
-    """training (t, F); answers to allowed.origin (n, F) with target (n,), within the constraints
+    """training (t, F), its labels (t,) if known; answers to allowed.origin (n, F) with target (n,), as constrained
 
     Where no training record has the whole ensemble, the most agreeing one is brought back at the agreement it has.
+    With labels, records of the target class are tried first: a rare class has none among the nearest of all.
     """
     if len(training) == 0:
         raise DataError("The oracle starts from training records, and there are 0; give at least 1.")
     config = config or OracleConfig()
     asker = _Asker(QueryMeter(ensemble, config.queries), encoder, target, allowed)
-    current = _nearest_agreeing(asker, training, config)
+    current = _nearest_agreeing(asker, training, config, labels)
     active = np.arange(len(target))
     for _ in range(config.rounds):
         if not len(active):
@@ -143,11 +145,14 @@ class _Asker:
         return kept
 
 
-def _nearest_agreeing(asker: _Asker, training: Records, config: OracleConfig) -> _Current:
+def _nearest_agreeing(asker: _Asker, training: Records, config: OracleConfig, labels: Targets | None) -> _Current:
     """The nearest of training (t, F) that, brought within the constraints, all accept; else the most agreeing one."""
     encoder, allowed = asker.encoder, asker.allowed
     points, count = encoder.encode(training), len(allowed)
-    order = np.argsort(_distances(encoder, points, allowed), axis=1, kind="stable")[:, : config.neighbours]
+    distances = _distances(encoder, points, allowed)
+    if labels is not None:
+        distances = distances + np.where(labels == asker.target[:, None], 0.0, distances.max())
+    order = np.argsort(distances, axis=1, kind="stable")[:, : config.neighbours]
     current = _Current(allowed.origin.copy(), np.full(count, -1.0), np.full(count, np.inf))
     start, size = 0, FIRST_WAVE
     while start < order.shape[1]:
