@@ -11,6 +11,7 @@ from models.config import Config, FlowConfig, Solver, SurrogateConfig
 from models.constraints import Constraints, compile_constraints, violations
 from models.encoding import cost
 from models.model import RecourseModel
+from models.rules import Range
 from models.scoring import Targets, score_points
 from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
 
@@ -53,7 +54,7 @@ def test_constraints_hold_exactly(loans_task: Task, solver: Solver) -> None:
     config = replace(TINY, flow=replace(TINY.flow, solver=solver))
     model = random_model(loans_task.encoder, config)
     schema, origin = model.encoder.schema, loans_task.test.records
-    ranges = {"income": (6_000.0, None), "loan_months": (12.0, 84.0)}
+    ranges: dict[str, Range] = {"income": (6_000.0, None), "employment": ("salaried", "contract")}
     constraints = Constraints(immutable=frozenset({"savings", "housing"}), ranges=ranges)
     allowed = compile_constraints(schema, constraints, origin)
     candidates = generate(model, np.zeros(len(origin), dtype=np.int64), allowed, COUNT, seed=0)
