@@ -62,7 +62,7 @@ TUNED: Mapping[str, Shortlist] = {
         tuple(CatRecipe(500, d, float(l2), r) for d, l2, r in product((4, 6, 8), (3, 5, 7), (0.03, 0.1))), 10_000
     ),
     TabNet.name: Shortlist(
-        tuple(TabNetRecipe(epochs=n, learning_rate=r) for n, r in product((200, 500), (0.005, 0.03))), 4000
+        tuple(TabNetRecipe(updates=1, epochs=n, learning_rate=r) for n, r in product((200, 500), (0.005, 0.03))), 4000
     ),
 }
 """The paper's table of search ranges. The search of a slow member sees a stratified sample of the rows; the winner is

@@ -149,9 +149,14 @@ class Batches:
             yield self.points[rows], self.codes[rows]
 
 
+def planned_epochs(recipe: TabNetRecipe, batches: int) -> int:
+    """The planned length, where an epoch has so many batches."""
+    return max(recipe.epochs, math.ceil(recipe.updates / batches))
+
+
 def _train(network: nn.Module, recipe: TabNetRecipe, batches: Batches, points: Tensor, codes: Tensor) -> None:
     """Train on the batches and keep the weights of the epoch with the least loss on points (v, D), codes (v,)."""
-    epochs = max(recipe.epochs, math.ceil(recipe.updates / len(batches)))
+    epochs = planned_epochs(recipe, len(batches))
     optimizer = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, fused=True)
     schedule = OneCycleLR(optimizer, recipe.learning_rate, total_steps=epochs * len(batches) + 1, pct_start=0.15)
     best_loss, best_epoch, best_state = float("inf"), 0, copy.deepcopy(network.state_dict())

@@ -10,6 +10,7 @@ from models.ensemble.knn import KnnRecipe
 from models.ensemble.member import Recipe
 from models.ensemble.recipes import QUICK, TUNED, Shortlist
 from models.ensemble.selection import choose_recipe, cross_validated_accuracy
+from models.ensemble.tabnet import TabNetRecipe, planned_epochs
 from tests.models.ensemble.small import blobs
 
 
@@ -55,3 +56,9 @@ def test_the_tuned_grid_has_the_size_of_the_papers() -> None:
     assert sizes == {"knn": 8, "svm": 12, "forest": 12, "mlp": 12, "xgboost": 12, "catboost": 18, "tabnet": 4}
     for shortlists in (QUICK, TUNED):
         assert all(len(set(shortlist.recipes)) == len(shortlist.recipes) for shortlist in shortlists.values())
+
+
+def test_the_tuned_tabnet_trains_for_the_papers_epochs_on_data_of_any_size() -> None:
+    recipes = [recipe for recipe in TUNED["tabnet"].recipes if isinstance(recipe, TabNetRecipe)]
+    for recipe, epochs in zip(recipes, (200, 200, 500, 500), strict=True):
+        assert planned_epochs(recipe, batches=1) == planned_epochs(recipe, batches=40) == epochs
