@@ -83,6 +83,8 @@ class Ledger:
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
         self._write(lambda connection: _open_period(connection, tenant_id, ensemble_id, self._clock()))
+        if self._hold(reservation, ensemble_id):
+            return reservation
         self.expire()
         if self._hold(reservation, ensemble_id):
             return reservation

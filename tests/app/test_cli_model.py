@@ -200,7 +200,12 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Bars, "ensemble", interrupt)
     arguments = write_loans(tmp_path)
     before = sorted(tmp_path.iterdir())
-    outcome = recourse(*arguments, "--out", tmp_path / "model")
+    # A shell that starts its jobs in the background has them ignore the key.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        outcome = recourse(*arguments, "--out", tmp_path / "model")
+    finally:
+        signal.signal(signal.SIGINT, inherited)
     assert (outcome.code, outcome.out) == (130, "")
     assert outcome.err.splitlines()[-1] == f"Stopped; nothing was written to '{tmp_path / 'model'}'."
     assert sorted(tmp_path.iterdir()) == before
