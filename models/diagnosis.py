@@ -34,7 +34,8 @@ def binding_constraints(
     for row in range(len(best.cost)):
         gains: dict[str, float] = {}
         for move in range(moves.cost.shape[1]):
-            changed = np.flatnonzero(moves.records[row, move] != best.records[row, 0])
+            here, there = best.records[row, 0], moves.records[row, move]
+            changed = np.flatnonzero((there != here) & ~(np.isnan(there) & np.isnan(here)))
             gain = float(moves.agreement[row, move] - best.agreement[row, 0])
             for j in changed:
                 if gain >= LEAST_GAIN and _forbidden(allowed, row, int(j), float(moves.records[row, move, j])):

@@ -11,7 +11,7 @@ from models.config import Config
 from models.constraints import Constraints, compile_constraints, encoded_box
 from models.density import trust_threshold
 from models.encoding import Encoder
-from models.flow import Path, solve
+from models.flow import Path, divergence_named, solve
 from models.losses import generator_loss
 from models.matrix import Records
 from models.proxies import Score
@@ -104,7 +104,8 @@ class GeneratorTrainer:
         threshold = trust_threshold(self.config.noise)
         loss = generator_loss(self.pair, request, path, landed, self.score, threshold, self.config.loss).total.mean()
         self.optimizer.zero_grad()
-        torch.autograd.backward(loss, inputs=list(self.velocity.parameters()))
+        with divergence_named():
+            torch.autograd.backward(loss, inputs=list(self.velocity.parameters()))
         torch.nn.utils.clip_grad_norm_(self.velocity.parameters(), CLIP)
         self.optimizer.step()
         self.average.update()

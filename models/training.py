@@ -8,6 +8,7 @@ import torch
 from models.calibration import fit_calibration
 from models.config import Config
 from models.density import noise_bound
+from models.device import find_device
 from models.distillation import distill
 from models.encoding import Encoder
 from models.ensemble.meter import QueryMeter
@@ -54,7 +55,7 @@ def train(
     report: Report = silent,
 ) -> RecourseModel:
     """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble."""
-    classes, device = len(encoder.schema.classes), torch.device(config.device)
+    classes, device = len(encoder.schema.classes), find_device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
