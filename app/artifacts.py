@@ -1,0 +1,155 @@
+"""Where files live that several processes share: data sets, checkpoints, models. A folder, or s3:// through fsspec.
+
+A location is the name within the store, so that a store can move. A local store is used in place; files of any other
+are fetched once into a cache. What is there under a name is whole, and never changes: names hold hashes or counters.
+"""
+
+import os
+import secrets
+import shutil
+from pathlib import Path, PurePosixPath
+
+import fsspec
+
+from app.settings import Settings
+from models.errors import ArtifactError, ConfigError
+
+COMPLETE = "manifest.json"
+"""Of a folder in a remote store this file is written last: with it the folder is whole."""
+
+
+class ArtifactStore:
+    """Files and folders by name."""
+
+    def __init__(self, url: str, cache: Path) -> None:
+        """`url` is a folder or anything that fsspec knows; `cache` is where files of a remote store are kept."""
+        try:
+            self._files, root = fsspec.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            fact = f"The artifact store '{url}' cannot be used: {error}"
+            raise ConfigError(f"{fact}; see RECOURSE_ARTIFACTS_URL.") from error
+        self._root = str(root).rstrip("/")
+        self._local = Path(self._root) if "file" in _protocols(self._files) else None
+        self._cache = cache
+
+    def put_folder(self, local: Path, name: str) -> str:
+        """Copy a sealed folder into the store, whole or not at all; its location. A name that is taken stays."""
+        place = self._place(name)
+        if self._local is not None:
+            _copy(local, self._local / name)
+        elif not self._files.exists(f"{place}/{COMPLETE}"):
+            for path in sorted(local.rglob("*"), key=lambda path: (path.name == COMPLETE, path)):
+                if path.is_file():
+                    self._files.put_file(str(path), f"{place}/{path.relative_to(local).as_posix()}")
+        return name
+
+    def put_file(self, local: Path, name: str) -> str:
+        """Copy a file into the store; its location. A name that is taken stays."""
+        place = self._place(name)
+        if self._local is not None:
+            _copy(local, self._local / name)
+        elif not self._files.exists(place):
+            self._files.put_file(str(local), place)
+        return name
+
+    def fetch_folder(self, location: str) -> Path:
+        """The folder on this machine's disk; it is not the caller's to change."""
+        return self._fetch(location, f"{self._place(location)}/{COMPLETE}")
+
+    def fetch_file(self, location: str) -> Path:
+        """The file on this machine's disk; it is not the caller's to change."""
+        return self._fetch(location, self._place(location))
+
+    def remove(self, location: str) -> None:
+        """Forget a file or a folder; one that is not there is fine."""
+        place = self._place(location)
+        if self._local is not None:
+            _remove(self._local / location)
+            return
+        _remove(self._cache / location)
+        if self._files.exists(place):
+            self._files.rm(place, recursive=True)
+
+    def _fetch(self, location: str, proof: str) -> Path:
+        """The local path of what is whole if `proof` is there."""
+        if self._local is not None:
+            if not (self._local / location).exists():
+                raise _missing(location)
+            return self._local / location
+        cached = self._cache / location
+        if not cached.exists():
+            if not self._files.exists(proof):
+                raise _missing(location)
+            partial = _partial_of(cached)
+            self._files.get(self._place(location), str(partial), recursive=True)
+            _move(partial, cached)
+        return cached
+
+    def _place(self, name: str) -> str:
+        """The full path of a name; nothing outside of the store has one."""
+        parts = PurePosixPath(name).parts
+        if not parts or parts[0] == "/" or ".." in parts:
+            raise ArtifactError(f"'{name}' is not a name within the artifact store.")
+        return f"{self._root}/{name}"
+
+
+def open_store(settings: Settings) -> ArtifactStore:
+    """The store of RECOURSE_ARTIFACTS_URL, else VAR_DIR/artifacts."""
+    url = settings.artifacts_url or str((settings.var_dir / "artifacts").absolute())
+    return ArtifactStore(url, settings.var_dir.absolute() / "cache")
+
+
+def _protocols(files: fsspec.AbstractFileSystem) -> tuple[str, ...]:
+    return (files.protocol,) if isinstance(files.protocol, str) else tuple(files.protocol)
+
+
+def _missing(location: str) -> ArtifactError:
+    return ArtifactError(f"'{location}' is not in the artifact store; see RECOURSE_ARTIFACTS_URL, or make it anew.")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A copy that appears at once, after the disk holds all of it."""
+    if target.exists():
+        return
+    partial = _partial_of(target)
+    try:
+        if source.is_dir():
+            shutil.copytree(source, partial)
+        else:
+            shutil.copy(source, partial)
+        for path in (*partial.rglob("*"), partial):
+            _flush(path)
+        _move(partial, target)
+        _flush(target.parent)
+    finally:
+        _remove(partial)
+
+
+def _move(partial: Path, target: Path) -> None:
+    """Into its place; whoever else put the same there first was as right."""
+    try:
+        partial.rename(target)
+    except OSError:
+        if not target.exists():
+            raise
+        _remove(partial)
+
+
+def _partial_of(target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f".{target.name}-{secrets.token_hex(4)}.partial")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

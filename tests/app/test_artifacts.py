@@ -1,0 +1,73 @@
+"""The artifact store, in a folder and in memory as fsspec knows it."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from app.artifacts import ArtifactStore, open_store
+from app.settings import Settings
+from models.errors import ArtifactError, ConfigError
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ArtifactStore:
+    url = str(tmp_path / "artifacts") if request.param == "folder" else f"memory://{uuid4().hex}"
+    return ArtifactStore(url, tmp_path / "cache")
+
+
+def sealed_folder(path: Path, text: str = "a") -> Path:
+    (path / "deep").mkdir(parents=True)
+    (path / "deep" / "weights").write_text(text)
+    (path / "manifest.json").write_text("{}")
+    return path
+
+
+def test_a_folder_comes_back(store: ArtifactStore, tmp_path: Path) -> None:
+    location = store.put_folder(sealed_folder(tmp_path / "made"), "models/1/abc")
+    assert location == "models/1/abc"
+    for _ in range(2):
+        found = store.fetch_folder(location)
+        assert (found / "deep" / "weights").read_text() == "a"
+        assert (found / "manifest.json").is_file()
+
+
+def test_a_name_that_is_taken_stays(store: ArtifactStore, tmp_path: Path) -> None:
+    store.put_folder(sealed_folder(tmp_path / "made"), "models/abc")
+    store.put_folder(sealed_folder(tmp_path / "other", "b"), "models/abc")
+    assert (store.fetch_folder("models/abc") / "deep" / "weights").read_text() == "a"
+
+
+def test_a_file_comes_back_and_goes(store: ArtifactStore, tmp_path: Path) -> None:
+    path = tmp_path / "loans.csv"
+    path.write_text("income\n1\n")
+    assert store.fetch_file(store.put_file(path, "datasets/loans.csv")).read_text() == "income\n1\n"
+    store.remove("datasets/loans.csv")
+    store.remove("datasets/loans.csv")
+    with pytest.raises(ArtifactError, match=r"'datasets/loans\.csv' is not in the artifact store"):
+        store.fetch_file("datasets/loans.csv")
+
+
+def test_half_a_folder_is_none(tmp_path: Path) -> None:
+    store = ArtifactStore(f"memory://{uuid4().hex}", tmp_path / "cache")
+    half = sealed_folder(tmp_path / "half")
+    (half / "manifest.json").unlink()
+    store.put_folder(half, "models/half")
+    with pytest.raises(ArtifactError, match="is not in the artifact store"):
+        store.fetch_folder("models/half")
+
+
+@pytest.mark.parametrize("name", ["../keys", "/etc/passwd", "a/../../b", ""])
+def test_nothing_outside_of_the_store_has_a_name(store: ArtifactStore, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ArtifactError, match="is not a name within"):
+        store.fetch_file(name)
+    with pytest.raises(ArtifactError, match="is not a name within"):
+        store.put_file(tmp_path / "x", name)
+
+
+def test_the_settings_choose(tmp_path: Path) -> None:
+    store = open_store(Settings(var_dir=tmp_path))
+    store.put_folder(sealed_folder(tmp_path / "made"), "models/abc")
+    assert (tmp_path / "artifacts" / "models" / "abc" / "manifest.json").is_file()
+    with pytest.raises(ConfigError, match="cannot be used"):
+        open_store(Settings(var_dir=tmp_path, artifacts_url="nosuch://bucket"))
