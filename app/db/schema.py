@@ -9,7 +9,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.tables import Tables
+from app.db.service_tables import Tables
 from models.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"

@@ -1,4 +1,7 @@
-"""Every table. Each row belongs to a tenant; the migrations must match this file, and a test compares the two."""
+"""The ledger's tables and the root of all; the service's are in service_tables.py. Each row belongs to a tenant.
+
+The migrations must match these files, and a test compares them.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -13,13 +16,14 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     String,
+    Text,
     UniqueConstraint,
     Uuid,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.db.types import BIG_ID, UtcDateTime
+from app.db.types import BIG_ID, DOCUMENT, Document, UtcDateTime
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -79,13 +83,25 @@ class EnsembleRow(Tables):
     """A black-box ensemble of a tenant; `version` names its members and its schema, hence the answers that it gives."""
 
     __tablename__ = "ensembles"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name"),
+        UniqueConstraint("tenant_id", "id"),
+        CheckConstraint("kind IN ('local', 'remote')", name="kind_known"),
+    )
 
     id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
     tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
     name: Mapped[str] = mapped_column(String(100))
     version: Mapped[str] = mapped_column(String(100))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(10), server_default="local")
+    members: Mapped[Document | None] = mapped_column(DOCUMENT)
+    classes: Mapped[Document | None] = mapped_column(DOCUMENT)
+    schema: Mapped[Document | None] = mapped_column(DOCUMENT)
+    endpoints: Mapped[Document | None] = mapped_column(DOCUMENT)
+    """Where a remote ensemble is, without its credentials."""
+    credentials: Mapped[str | None] = mapped_column(Text)
+    """The credential of each endpoint, encrypted; see app/secrets.py."""
 
 
 class Budget(Tables):

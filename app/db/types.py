@@ -3,11 +3,17 @@
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Row
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, Row
 from sqlalchemy.types import TypeDecorator
 
 BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """A 64-bit key that SQLite, too, counts up by itself."""
+
+DOCUMENT = JSON(none_as_null=True)
+"""A JSON document; None is NULL, and not the document `null`."""
+
+Document: TypeAlias = Any
+"""What a JSON column holds: whoever wrote it knows its form, and checks it when it is read back."""
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns the table names."""

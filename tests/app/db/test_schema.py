@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from app.db import answers, schema
 from app.db.answers import AnswerOwner
 from app.db.engine import Database, open_database
-from app.db.tables import Tables
+from app.db.service_tables import Tables
 from app.ledger.check import check
 from app.ledger.ledger import Ledger, utc_now
 from models.errors import ConfigError
