@@ -1,6 +1,7 @@
 """Candidates of a search: N paths a record, from perturbed starts, at costs spread along the dial (Algorithm 2)."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from models.allowed import Allowed
 from models.constraints import encoded_box
 from models.encoding import cost
-from models.flow import solve
+from models.flow import Path, solve
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
 from models.scoring import Scores, Slopes, Targets, chunks, device_of, padded, score_points, score_with_slopes
@@ -98,6 +99,18 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
 
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
+    origin = model.encoder.encode(allowed.origin)
+    ends = np.empty((len(origin) * count, model.encoder.width))
+    for rows, path in paths(model, target, allowed, count, seed):
+        ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
+    decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
+    return measure(model, decoded.reshape(len(origin), count, -1), target, origin)
+
+
+def paths(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
+) -> Iterator[tuple[slice, Path]]:
+    """The paths of n * count candidates, those of a record beside each other: rows of them, and their padded paths"""
     origin, width = model.encoder.encode(allowed.origin), model.encoder.width
     spread = np.random.default_rng(seed).normal(0.0, model.config.generator.perturbation, (count, width))
     spread[0] = 0.0
@@ -105,8 +118,7 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
     log_costs = np.linspace(low, high, count)
     box = encoded_box(model.encoder, allowed)
     movable = allowed.movable[:, model.encoder.feature_of_column]
-    ends = np.empty((len(origin) * count, width))
-    for rows in chunks(len(ends)):
+    for rows in chunks(len(origin) * count):
         owner = np.arange(rows.start, rows.stop) // count
         draw = np.arange(rows.start, rows.stop) % count
         request = _request(
@@ -115,9 +127,7 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
         start = request.point + padded(_float(model, spread[draw]))
         with torch.inference_mode():
             path = solve(model.velocity, request, start, model.config.flow)
-        ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
-    decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
-    return measure(model, decoded.reshape(len(origin), count, -1), target, origin)
+        yield rows, path
 
 
 def _request(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.allowed import Allowed
 from models.answers import Binding, Change, Counterfactual, Explanation, Status, Vote
 from models.candidates import Candidates, generate, measure
-from models.constraints import Constraints, check_constraints, compile_constraints, violations
+from models.constraints import Constraints, violations
 from models.density import trust_threshold
 from models.diagnosis import binding_constraints, diagnose
 from models.ensemble.protocol import Ensemble
@@ -20,6 +20,7 @@ from models.ensemble.votes import beta_lower_bound
 from models.errors import ConfigError, SolverError, TargetError
 from models.matrix import Records
 from models.model import RecourseModel
+from models.prepared import prepare
 from models.records import from_records
 from models.scoring import Targets
 from models.selection import best_at_price, freeze_main_change, ladder
@@ -80,20 +81,12 @@ def explain(
     ensemble: Ensemble | None = None,
 ) -> list[Explanation]:
     """records (n, F), target (n,) -> one explanation a record; with an ensemble and max_queries, verified ones"""
-    constraints, config = constraints or Constraints(), config or SearchConfig()
-    if config.max_queries and ensemble is None:
-        raise ConfigError(
-            f"max_queries is {config.max_queries}, but there is no ensemble to ask; give one, or 0 queries."
-        )
-    frozen = frozenset(model.encoder.schema.names) - model.flowing
-    constraints = replace(constraints, immutable=constraints.immutable | frozen)
-    errors = check_constraints(model.encoder.schema, constraints, records)
-    answers = [Explanation(Status.ERROR, (), 0, error=str(error)) for error in errors]
-    good = np.flatnonzero([error is None for error in errors])
-    if len(good):
-        allowed = compile_constraints(model.encoder.schema, constraints, records[good])
-        found = _search(model, target[good], allowed, config, ensemble if config.max_queries else None)
-        for row, answer in zip(good, found, strict=True):
+    config = config or SearchConfig()
+    prepared = prepare(model, constraints or Constraints(), records)
+    answers = [Explanation(Status.ERROR, (), 0, error=error) for error in prepared.errors]
+    if len(prepared.rows):
+        found = search(model, target[prepared.rows], prepared.allowed, config, ensemble)
+        for row, answer in zip(prepared.rows, found, strict=True):
             answers[row] = answer
     return answers
 
@@ -108,10 +101,21 @@ class _Answer:
     given: NDArray[np.bool_]
 
 
-def _search(
-    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+def search(
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    config: SearchConfig,
+    ensemble: Ensemble | None = None,
 ) -> list[Explanation]:
-    """The answers to allowed.origin (n, F): the first, then others that leave the main change of those before alone."""
+    """The answers to allowed.origin (n, F): the first, then others that leave the main change of those before alone.
+
+    Targets and constraints may differ from record to record: see models/prepared.py for how they are brought together.
+    """
+    if config.max_queries and ensemble is None:
+        asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
+        raise ConfigError(f"{asked_for}; give one, or 0 queries.")
+    ensemble = ensemble if config.max_queries else None
     already, asked = _already(model, target, allowed, config, ensemble)
     answers: list[_Answer] = []
     open_to, left = allowed, np.where(already, 0, config.max_queries - asked)

@@ -1,0 +1,56 @@
+"""How an answer came about: the path of the ODE that ended nearest to it, decoded point by point."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.allowed import Allowed
+from models.candidates import measure, paths
+from models.encoding import cost
+from models.matrix import Encoded
+from models.model import RecourseModel
+from models.records import Value, from_records
+from models.scoring import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """One point on the way: time from 0 to 1, the decoded record, its cost and expected agreement."""
+
+    time: float
+    record: dict[str, Value]
+    cost: float
+    expected_agreement: float
+
+
+def trace(
+    model: RecourseModel, target: Targets, allowed: Allowed, answers: Encoded, count: int, seed: int
+) -> list[tuple[PathPoint, ...]]:
+    """answers (n, D), encoded -> for each record the path, of `count` candidates, whose end is nearest to its answer
+
+    The answer itself was polished after the flow, so it need not be the path's last point.
+    """
+    states = _states(model, target, allowed, count, seed)
+    ends = states[-1].reshape(len(answers), count, -1)
+    nearest = cost(ends, answers[:, None]).argmin(axis=1) + np.arange(len(answers)) * count
+    way = states[:, nearest].transpose(1, 0, 2)
+    steps = way.shape[1]
+    decoded = model.encoder.decode(way.reshape(-1, way.shape[2]), allowed=allowed.repeat(steps))
+    origin = model.encoder.encode(allowed.origin)
+    measured = measure(model, decoded.reshape(len(answers), steps, -1), target, origin)
+    times = np.linspace(0.0, 1.0, steps).tolist()
+    traces = []
+    for row in range(len(answers)):
+        records = from_records(model.encoder.schema, measured.records[row])
+        figures = zip(times, records, measured.cost[row].tolist(), measured.agreement[row].tolist(), strict=True)
+        traces.append(tuple(PathPoint(*figure) for figure in figures))
+    return traces
+
+
+def _states(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Encoded:
+    """The states (T, n * count, D) of all candidates"""
+    parts = [
+        path.states[:, : rows.stop - rows.start].cpu().numpy().astype(np.float64)
+        for rows, path in paths(model, target, allowed, count, seed)
+    ]
+    return np.concatenate(parts, axis=1)
