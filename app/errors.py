@@ -6,7 +6,17 @@ RecourseError
 ├── LedgerUnavailableError   the database did not answer, so no query was made
 ├── DeadlineError            the time that the request allowed has passed
 ├── NotFoundError            the tenant has nothing of that name
-└── EndpointError            the address of a remote black box is not one that may be called
+├── EndpointError            the address of a remote black box is not one that may be called
+├── AuthenticationError      no key, or one that is unknown or revoked
+├── ForbiddenError           the key's role does not allow it
+├── ConflictError            what is there already, or its state, does not allow it
+│   └── InFlightError        a request with the same idempotency key is being answered
+├── ReusedKeyError           an idempotency key came back with another body
+├── CursorError              the cursor of a page is not one that was handed out
+├── TooLargeError            a body, a table or a list is larger than the limit
+├── MediaTypeError           the body is of a type or an encoding that is not read
+├── OverloadedError          the queue is full: come back later
+└── UnavailableError         a part of the service did not answer: come back later
 
 A refused reservation is models.errors.QueryLimitError; too few answers are models.errors.EnsembleError.
 """
@@ -36,3 +46,43 @@ class NotFoundError(RecourseError):
 
 class EndpointError(RecourseError):
     """The address of a remote black box is not one that may be called."""
+
+
+class AuthenticationError(RecourseError):
+    """No key, or one that is unknown or revoked."""
+
+
+class ForbiddenError(RecourseError):
+    """The key's role does not allow it."""
+
+
+class ConflictError(RecourseError):
+    """What is there already, or its state, does not allow it."""
+
+
+class InFlightError(ConflictError):
+    """A request with the same idempotency key is being answered."""
+
+
+class ReusedKeyError(RecourseError):
+    """An idempotency key came back with another body."""
+
+
+class CursorError(RecourseError):
+    """The cursor of a page is not one that was handed out."""
+
+
+class TooLargeError(RecourseError):
+    """A body, a table or a list is larger than the limit."""
+
+
+class MediaTypeError(RecourseError):
+    """The body is of a type or an encoding that is not read."""
+
+
+class OverloadedError(RecourseError):
+    """The queue is full: come back later."""
+
+
+class UnavailableError(RecourseError):
+    """A part of the service did not answer: come back later."""

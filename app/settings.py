@@ -19,8 +19,14 @@ class Settings(BaseSettings):
     artifacts_url: str | None = None
     data: Path | None = None
     admin_key: SecretStr | None = None
+    """The first admin key of the default tenant; without it one is made, printed once and kept in VAR_DIR/admin.key."""
+    key_secret: SecretStr | None = None
+    """What keys are hashed with and credentials encrypted; without it one is made and kept in VAR_DIR/secret.key."""
+    worker_key: SecretStr | None = None
+    """What the API shows to a worker's explainer, and what the worker asks for."""
     device: str = "cpu"
     log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     blackbox_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Hosts, or host:port, that a remote black box may have; none by default."""
@@ -32,10 +38,58 @@ class Settings(BaseSettings):
     budget_lease_seconds: int = Field(default=900, gt=0)
     """How long a reservation lives after its owner's last sign of life."""
 
+    default_budget: int = Field(default=100_000, ge=0)
+    """Queries that an ensemble which the service trained itself may be asked, if nobody sets a limit."""
+
+    max_body_bytes: int = Field(default=16 * 2**20, gt=0)
+    max_upload_bytes: int = Field(default=512 * 2**20, gt=0)
+    """The largest data set, as it is sent."""
+    max_dataset_rows: int = Field(default=2_000_000, gt=0)
+    max_dataset_columns: int = Field(default=500, gt=0)
+    max_records: int = Field(default=1_000, gt=0)
+    """Records in one request to explain, verify or predict."""
+    max_queued_jobs: int = Field(default=20, gt=0)
+    """Unfinished training jobs of one tenant."""
+
+    explain_queue: int = Field(default=4_096, gt=0)
+    """Records that may wait in an explainer; a request that would pass this is told to come back."""
+    explain_batch: int = Field(default=64, gt=0)
+    """Records that an explainer searches for together."""
+    explain_wait_ms: float = Field(default=2.0, ge=0)
+    """How long an explainer waits for more records to search together."""
+    explain_threads: int = Field(default=1, gt=0)
+    """Batches that an explainer runs at the same time."""
+    resident_models: int = Field(default=4, gt=0)
+    """Model versions that an explainer keeps in memory."""
+    deadline_ms: int = Field(default=30_000, gt=0)
+    """How long a request may take that names no deadline of its own."""
+    max_deadline_ms: int = Field(default=300_000, gt=0)
+
+    job_lease_seconds: int = Field(default=30, gt=0)
+    """How long a trainer may be silent before another one takes its job over."""
+    job_attempts: int = Field(default=5, gt=0)
+    """How often a job is begun or resumed before it is given up."""
+    checkpoint_seconds: float = Field(default=10.0, gt=0)
+    """How much training a killed trainer loses at most, about."""
+
+    idempotency_hours: int = Field(default=24, gt=0)
+    """How long the answer to an Idempotency-Key is kept."""
+    idempotency_open_seconds: int = Field(default=600, gt=0)
+    """When a request under an Idempotency-Key that never ended counts as crashed, and may be tried again."""
+    key_cache_seconds: float = Field(default=5.0, ge=0)
+    """How long a key is trusted without a look into the database: a revoked key works at most this much longer."""
+    min_free_bytes: int = Field(default=200 * 2**20, ge=0)
+    """With less free space in VAR_DIR than this the service is not ready."""
+
     @field_validator("blackbox_hosts", "blackbox_networks", mode="before")
     @classmethod
     def split_at_commas(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @property
+    def embedded(self) -> bool:
+        """Whether training and explaining happen on this machine, without Redis and workers."""
+        return self.redis_url is None and self.explainer_url is None
 
     @property
     def database(self) -> str:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.tables import Tables
+from app.db.tables import Tables as Tables
 from app.db.types import BIG_ID, DOCUMENT, Document, UtcDateTime
 
 UNFINISHED_ONLY = text("state IN ('queued', 'running')")

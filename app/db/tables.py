@@ -101,7 +101,7 @@ class EnsembleRow(Tables):
     endpoints: Mapped[Document | None] = mapped_column(DOCUMENT)
     """Where a remote ensemble is, without its credentials."""
     credentials: Mapped[str | None] = mapped_column(Text)
-    """The credential of each endpoint, encrypted; see app/secrets.py."""
+    """The credential of each endpoint, encrypted; see app/keys.py."""
 
 
 class Budget(Tables):

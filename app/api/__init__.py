@@ -1,0 +1,1 @@
+"""The HTTP routes: a handler parses, calls one service function, shapes the reply."""

@@ -1,0 +1,115 @@
+"""What handlers ask for: who is calling, and the parts of the service."""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+
+from app.artifacts import ArtifactStore
+from app.db.engine import Database
+from app.db.service_tables import Role
+from app.errors import AuthenticationError, ForbiddenError
+from app.explaining.protocol import Explainer
+from app.ledger.ledger import Ledger
+from app.problems import request_id_of
+from app.resources import Resources
+from app.services.key_cache import Principal
+from app.settings import Settings
+from app.training.protocol import TrainingQueue
+
+RANK = {Role.VIEWER: 0, Role.CLIENT: 1, Role.ADMIN: 2}
+BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="An API key: rk_...")
+
+
+def resources_of(request: Request) -> Resources:
+    resources = request.app.state.resources
+    assert isinstance(resources, Resources)
+    return resources
+
+
+async def authenticate(request: Request) -> Principal:
+    """The holder of the key in the Authorization header; AuthenticationError if there is none."""
+    known = request.scope.get("principal")
+    if isinstance(known, Principal):
+        return known
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
+    keys = resources_of(request).keys
+    principal = keys.remembered(key)
+    if principal is None:
+        principal = await to_thread.run_sync(keys.look_up, key)
+    request.scope["principal"] = principal
+    return principal
+
+
+class KeyedRoute(APIRoute):
+    """A route that looks at the key before it reads the body: a stranger's upload is not read at all."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            await authenticate(request)
+            return await handle(request)
+
+        return checked
+
+
+def _at_least(role: Role) -> Callable[[Principal], Principal]:
+    def check(principal: Annotated[Principal, Depends(authenticate)]) -> Principal:
+        if RANK[principal.role] < RANK[role]:
+            raise ForbiddenError(f"the key's role is {principal.role}, but this needs {role}: use another key")
+        return principal
+
+    return check
+
+
+# Not sync: FastAPI would start a thread for each of them.
+async def _settings(request: Request) -> Settings:
+    return resources_of(request).settings
+
+
+async def _resources(request: Request) -> Resources:
+    return resources_of(request)
+
+
+async def _database(request: Request) -> Database:
+    return resources_of(request).database
+
+
+async def _ledger(request: Request) -> Ledger:
+    return resources_of(request).ledger
+
+
+async def _explainer(request: Request) -> Explainer:
+    return resources_of(request).explainer
+
+
+async def _queue(request: Request) -> TrainingQueue:
+    return resources_of(request).queue
+
+
+async def _artifacts(request: Request) -> ArtifactStore:
+    return resources_of(request).artifacts
+
+
+async def _request_id(request: Request) -> str:
+    return request_id_of(request)
+
+
+Caller = Annotated[Principal, Depends(authenticate), Depends(BEARER)]
+ClientCaller = Annotated[Principal, Depends(_at_least(Role.CLIENT))]
+AdminCaller = Annotated[Principal, Depends(_at_least(Role.ADMIN))]
+ResourcesDep = Annotated[Resources, Depends(_resources)]
+SettingsDep = Annotated[Settings, Depends(_settings)]
+DatabaseDep = Annotated[Database, Depends(_database)]
+LedgerDep = Annotated[Ledger, Depends(_ledger)]
+ExplainerDep = Annotated[Explainer, Depends(_explainer)]
+QueueDep = Annotated[TrainingQueue, Depends(_queue)]
+ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
+RequestId = Annotated[str, Depends(_request_id)]

@@ -1,0 +1,148 @@
+"""The only file that knows status codes: each error becomes an RFC 9457 problem with a stable type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+from app import errors as service
+from models import errors as method
+from models.errors import RecourseError
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SOON = {"Retry-After": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem; its type is /problems/<word>, which never changes."""
+
+    status: int
+    word: str
+    title: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+PROBLEMS: dict[type[RecourseError], Kind] = {
+    RecourseError: Kind(422, "request", "The request cannot be answered as it is"),
+    method.SchemaError: Kind(422, "schema", "The schema contradicts itself"),
+    method.DataError: Kind(422, "data", "The table cannot be learned from"),
+    method.RecordError: Kind(422, "record", "A record does not fit the schema"),
+    method.ConstraintError: Kind(422, "constraint", "The constraints leave no value"),
+    method.TargetError: Kind(422, "target", "The target is not a class of the model"),
+    method.QueryLimitError: Kind(429, "query-limit", "The query budget does not allow it"),
+    method.EnsembleError: Kind(502, "ensemble", "The lender's models did not answer"),
+    method.SolverError: Kind(500, "solver", "The search did not reach its end"),
+    method.ConfigError: Kind(422, "configuration", "A setting makes no sense"),
+    method.ArtifactError: Kind(500, "artifact", "A saved model cannot be read"),
+    method.MissingDataError: Kind(422, "missing-data", "A public data set is not there"),
+    service.UnknownBudgetError: Kind(409, "no-budget", "The ensemble has no query budget"),
+    service.ReservationError: Kind(409, "reservation", "The reserved queries are gone"),
+    service.LedgerUnavailableError: Kind(503, "ledger", "The ledger did not answer", RETRY_SOON),
+    service.DeadlineError: Kind(504, "deadline", "The deadline has passed"),
+    service.NotFoundError: Kind(404, "not-found", "There is nothing of that name"),
+    service.EndpointError: Kind(422, "endpoint", "The endpoint may not be called"),
+    service.AuthenticationError: Kind(401, "key", "A valid key is needed", {"WWW-Authenticate": "Bearer"}),
+    service.ForbiddenError: Kind(403, "role", "The key's role does not allow this"),
+    service.ConflictError: Kind(409, "conflict", "The present state does not allow this"),
+    service.InFlightError: Kind(409, "in-flight", "The same request is being answered", RETRY_SOON),
+    service.ReusedKeyError: Kind(422, "reused-key", "The idempotency key belongs to another body"),
+    service.CursorError: Kind(422, "cursor", "The cursor is not valid"),
+    service.TooLargeError: Kind(413, "too-large", "The request is too large"),
+    service.MediaTypeError: Kind(415, "media-type", "The body's type is not supported"),
+    service.OverloadedError: Kind(503, "overloaded", "The service is busy", RETRY_SOON),
+    service.UnavailableError: Kind(503, "unavailable", "A part of the service is away", RETRY_SOON),
+}
+
+INTERNAL = Kind(500, "internal", "Something went wrong inside")
+INVALID = Kind(422, "validation", "The request has invalid fields")
+MALFORMED = Kind(400, "malformed", "The request's body cannot be read")
+FRAMEWORK = {
+    400: MALFORMED,
+    401: PROBLEMS[service.AuthenticationError],
+    403: PROBLEMS[service.ForbiddenError],
+    404: Kind(404, "not-found", "There is nothing here"),
+    405: Kind(405, "method", "The method is not allowed here"),
+    406: Kind(406, "not-acceptable", "The answer has no such form"),
+    413: PROBLEMS[service.TooLargeError],
+    415: PROBLEMS[service.MediaTypeError],
+}
+DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
+
+
+def kind_of(error: RecourseError) -> Kind:
+    """The row of the error, or that of its nearest ancestor."""
+    return next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
+
+
+def answer(
+    request_id: str,
+    kind: Kind,
+    detail: str,
+    errors: Sequence[Mapping[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """The problem as a response; `instance` is the id under which the logs tell more."""
+    body: dict[str, object] = {
+        "type": f"/problems/{kind.word}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "instance": request_id,
+    }
+    if errors:
+        body["errors"] = list(errors)
+    return JSONResponse(body, kind.status, {**kind.headers, **(headers or {})}, media_type=MEDIA_TYPE)
+
+
+def answer_error(request_id: str, error: Exception) -> JSONResponse:
+    """The answer to whatever went wrong; what is ours to mend says nothing of its inside."""
+    if isinstance(error, RecourseError):
+        return answer(request_id, kind_of(error), str(error))
+    if isinstance(error, DATABASE_AWAY):
+        return answer(request_id, PROBLEMS[service.UnavailableError], "the database did not answer: try again soon")
+    return answer(request_id, INTERNAL, f"the service failed; its log tells more under the request id {request_id}")
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of a handler or of the framework as a problem; the rest is caught by the request log."""
+    app.add_exception_handler(HTTPException, _from_framework)
+    app.add_exception_handler(RequestValidationError, _from_validation)
+    for error in (RecourseError, *DATABASE_AWAY):
+        app.add_exception_handler(error, _from_error)
+
+
+def _from_error(request: Request, error: Exception) -> JSONResponse:
+    return answer_error(request_id_of(request), error)
+
+
+def _from_framework(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    kind = FRAMEWORK.get(error.status_code) or Kind(error.status_code, "http", "The request was refused")
+    return answer(request_id_of(request), kind, f"{error.detail}", headers=error.headers)
+
+
+def _from_validation(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    broken = next((one for one in found if one["type"] == "json_invalid"), None)
+    if broken is not None:
+        detail = f"the body is not JSON: {broken['ctx']['error']} at character {broken['loc'][-1]}"
+        return answer(request_id_of(request), MALFORMED, detail)
+    fields = [{"field": _field_name(one["loc"]), "message": one["msg"]} for one in found]
+    detail = "; ".join(f"{one['field']}: {one['message']}" for one in fields[:3])
+    return answer(request_id_of(request), INVALID, detail, fields)
+
+
+def _field_name(location: Sequence[object]) -> str:
+    """("body", "records", 0, "age") -> records.0.age; a parameter keeps its own name."""
+    return ".".join(str(part) for part in location[1:]) or str(location[0])
+
+
+def request_id_of(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))

@@ -1,0 +1,42 @@
+"""What every handler may need, opened once for a process."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from app.artifacts import ArtifactStore, open_store
+from app.db.engine import Database
+from app.explaining.protocol import Explainer
+from app.keys import Keyring, open_keyring
+from app.ledger.ledger import Ledger
+from app.services.key_cache import KeyCache
+from app.settings import Settings
+from app.training.protocol import TrainingQueue
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The parts that the service is made of; only the adapters behind `explainer` and `queue` differ by mode."""
+
+    settings: Settings
+    database: Database
+    explainer: Explainer
+    queue: TrainingQueue
+    ledger: Ledger
+    artifacts: ArtifactStore
+    keyring: Keyring
+    keys: KeyCache = field(repr=False)
+
+
+def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
+    """The resources of one process."""
+    keyring = open_keyring(settings)
+    return Resources(
+        settings=settings,
+        database=database,
+        explainer=explainer,
+        queue=queue,
+        ledger=Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds)),
+        artifacts=open_store(settings),
+        keyring=keyring,
+        keys=KeyCache(database, keyring, settings.key_cache_seconds),
+    )

@@ -1,0 +1,1 @@
+"""What the service does, one file a flow; a service function opens the database, and commits."""
