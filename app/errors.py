@@ -9,6 +9,7 @@ RecourseError
 ├── EndpointError            the address of a remote black box is not one that may be called
 ├── AuthenticationError      no key, or one that is unknown or revoked
 ├── ForbiddenError           the key's role does not allow it
+├── LostLeaseError           a worker writes to a job that it no longer holds
 ├── ConflictError            what is there already, or its state, does not allow it
 │   └── InFlightError        a request with the same idempotency key is being answered
 ├── ReusedKeyError           an idempotency key came back with another body
@@ -54,6 +55,10 @@ class AuthenticationError(RecourseError):
 
 class ForbiddenError(RecourseError):
     """The key's role does not allow it."""
+
+
+class LostLeaseError(RecourseError):
+    """A worker writes to a job that it no longer holds: another one took it over, or it has ended."""
 
 
 class ConflictError(RecourseError):

@@ -6,6 +6,7 @@ was bought so far, then the generator is refined against it.
 """
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -15,10 +16,12 @@ from models.allowed import Allowed
 from models.candidates import Candidates, generate
 from models.constraints import Constraints, compile_constraints
 from models.ensemble.protocol import Ensemble
+from models.errors import QueryLimitError
 from models.generator_training import GeneratorTrainer
 from models.lessons import buy
 from models.matrix import Records
 from models.model import RecourseModel
+from models.pace import Steps, straight
 from models.polishing import polish, worth
 from models.reporting import Report
 from models.schedule import MovingAverage, set_rate
@@ -41,15 +44,18 @@ def distill(
     generator: GeneratorTrainer,
     random: np.random.Generator,
     report: Report,
+    steps: Steps = straight,
 ) -> None:
     """records (n, F), labels (n,) of the training split. All bought answers end up in surrogate.bought."""
     config = model.config.distill
     generator.average = MovingAverage(model.velocity, model.config.generator.ema)
-    for turn in range(config.rounds):
+    for turn in steps("distill", config.rounds):
         chosen, target = _choose(model, records, labels, config.queries, surrogate, random)
         device = surrogate.data.points.device
-        bought = buy(ensemble, model.encoder, chosen, torch.from_numpy(target).to(device))
-        surrogate.bought = surrogate.bought.extend(bought)
+        # Retries and what a crash left unanswered are charged too: the last rounds may find nothing left to pay with.
+        with suppress(QueryLimitError):
+            bought = buy(ensemble, model.encoder, chosen, torch.from_numpy(target).to(device))
+            surrogate.bought = surrogate.bought.extend(bought)
         if surrogate.free is not None:
             surrogate.free.weigh(surrogate.bought)
         fade = 1.0 - turn / config.rounds

@@ -11,6 +11,7 @@ RecourseError
 ├── SolverError        the ODE solver did not reach the end
 ├── ConfigError        a setting has a value that makes no sense
 ├── ArtifactError      a saved model is missing, damaged or of another format
+├── StoppedError       the training was told to stop
 └── MissingDataError   a public data set is not in the folder that RECOURSE_DATA names
 
 A message is one sentence that names the column, the value or the number, and what to do about it.
@@ -59,6 +60,10 @@ class ConfigError(RecourseError):
 
 class ArtifactError(RecourseError):
     """A saved model is missing, damaged or of another format."""
+
+
+class StoppedError(RecourseError):
+    """The training was told to stop; its state was kept."""
 
 
 class MissingDataError(RecourseError):

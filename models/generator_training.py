@@ -14,6 +14,7 @@ from models.encoding import Encoder
 from models.flow import Path, divergence_named, solve
 from models.losses import generator_loss
 from models.matrix import Records
+from models.pace import Steps, straight
 from models.proxies import Score
 from models.reporting import Report
 from models.schedule import MovingAverage, set_rate, warm_cosine
@@ -81,10 +82,10 @@ class GeneratorTrainer:
             return settings.steps
         return settings.epochs * math.ceil(len(self.data.points) / settings.batch)
 
-    def train(self, surrogate: SurrogateTrainer, report: Report) -> None:
+    def train(self, surrogate: SurrogateTrainer, report: Report, steps: Steps = straight) -> None:
         """All steps; a joint run also refines the surrogate before each of them (paper, Algorithm 1)."""
         settings = self.config.generator
-        for step in range(self.steps):
+        for step in steps("generator", self.steps):
             set_rate(self.optimizer, settings.learning_rate * warm_cosine(step, self.steps, settings.warmup))
             if settings.joint:
                 surrogate.pair.train()

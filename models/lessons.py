@@ -83,6 +83,11 @@ class FreeLessons:
         self.points = torch.cat([self.points, points])
         self._share()
 
+    def restore(self, points: Tensor, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> None:
+        """Take up lessons that were given before: points (n, D), votes (s, n, K), weights (s + K,)"""
+        self.points, self.votes, self.weights = points, votes, weights
+        self._share()
+
     def weigh(self, bought: Bought) -> None:
         """Weigh the voters by how they side with the black boxes, and all lessons with them."""
         if not len(bought.points):

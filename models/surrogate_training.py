@@ -9,6 +9,7 @@ from models.config import Config
 from models.density import draw_noise
 from models.lessons import Bought, FreeLessons
 from models.losses import distillation_loss, nce_loss, share_loss
+from models.pace import Steps, straight
 from models.reporting import Report
 from models.schedule import set_rate, warm_cosine
 from models.surrogate import SurrogatePair
@@ -38,11 +39,11 @@ class SurrogateTrainer:
         self.bought = Bought.nothing(data.points.shape[1], classes, data.points.device)
         self.free: FreeLessons | None = None
 
-    def pretrain(self, report: Report) -> None:
+    def pretrain(self, report: Report, steps: Steps = straight) -> None:
         """The configured number of steps, with warm-up and cosine decay."""
         settings = self.config.surrogate
         self.pair.train()
-        for step in range(settings.steps):
+        for step in steps("surrogate", settings.steps):
             set_rate(self.optimizer, settings.learning_rate * warm_cosine(step, settings.steps, 0.05))
             loss = self.step()
             if step % 50 == 0 or step + 1 == settings.steps:

@@ -20,9 +20,11 @@ from models.generator_training import GeneratorTrainer, training_boxes
 from models.lessons import FreeLessons, mix_points
 from models.matrix import Records
 from models.model import Calibration, RecourseModel
+from models.pace import Checkpoints, straight
 from models.plausible import fit_plausible
 from models.proxies import make_proxy
 from models.reporting import Report, silent
+from models.run_state import RunState, flowing_of
 from models.scoring import Targets
 from models.snapping import Snapper
 from models.surrogate import SurrogatePair
@@ -53,32 +55,40 @@ def train(
     seed: int = 0,
     query_limit: int | None = None,
     report: Report = silent,
+    checkpoints: Checkpoints | None = None,
 ) -> RecourseModel:
-    """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble."""
+    """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble.
+
+    A run that goes on from a checkpoint ends in the same bits as one that was never interrupted.
+    """
     classes, device = len(encoder.schema.classes), find_device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
     config = _within(config, meter.limit)
     random = torch.Generator(device=device).manual_seed(seed)
+    resume = None if checkpoints is None else checkpoints.resume
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         data = _training_data(encoder, training, config, device)
-        flowing = flowing_features(encoder, data, config, seed)
+        flowing = flowing_features(encoder, data, config, seed) if resume is None else flowing_of(resume)
         snapper = Snapper(encoder, device)
         pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
         velocity = Velocity(encoder.width, classes, config.flow.width).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
     if config.surrogate.plausible:
-        surrogate.free = _free_lessons(encoder, training, data, snapper, classes, seed, random)
-    surrogate.pretrain(report)
+        surrogate.free = _free_lessons(encoder, training, data, seed)
+        if resume is None:
+            surrogate.free.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
+    state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
+    steps = straight if checkpoints is None else checkpoints.steps(state)
+    surrogate.pretrain(report, steps)
     boxes = training_boxes(encoder, training.records, flowing, device)
-    score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, random)
-    generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
-    generator.train(surrogate, report)
+    score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, state.proxy_random(resume))
+    state.generator = generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
+    generator.train(surrogate, report, steps)
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
-    rng = np.random.default_rng(seed)
-    distill(model, training.records, training.labels, meter, surrogate, generator, rng, report)
+    distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
     pair.eval()
     model = replace(model, calibration=fit_calibration(pair, surrogate.bought, classes), queries=meter.spent)
     return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))
@@ -100,17 +110,8 @@ def _training_data(encoder: Encoder, training: Labelled, config: Config, device:
     return TrainingData(points, labels, noise_bound(points, config.noise))
 
 
-def _free_lessons(
-    encoder: Encoder,
-    training: Labelled,
-    data: TrainingData,
-    snapper: Snapper,
-    classes: int,
-    seed: int,
-    random: torch.Generator,
-) -> FreeLessons:
-    """The plausible models' votes on points between the classes."""
+def _free_lessons(encoder: Encoder, training: Labelled, data: TrainingData, seed: int) -> FreeLessons:
+    """The plausible models, with nothing to vote on yet."""
+    classes = len(encoder.schema.classes)
     plausible = fit_plausible(encoder.encode(training.records), training.labels, classes, seed)
-    lessons = FreeLessons(plausible, encoder.width, data.points.device)
-    lessons.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
-    return lessons
+    return FreeLessons(plausible, encoder.width, data.points.device)

@@ -67,6 +67,15 @@ class QueryMeter:
                 return np.empty((0, 0)), np.empty((len(self.member_names), 0, len(self.classes)))
             return np.stack(self._records), np.stack(self._answers, axis=1)
 
+    def restore(self, records: Records, answers: NDArray[np.float64], spent: int) -> None:
+        """Take up where another meter was interrupted: its `answers()`, which stay free, and what it had spent."""
+        with self._lock:
+            for position, record in enumerate(_canonical(records)):
+                self._rows[record.tobytes()] = len(self._records)
+                self._records.append(record.copy())
+                self._answers.append(answers[:, position].copy())
+            self._spent = spent
+
     def _buy(self, keys: list[bytes], records: Records) -> None:
         """Ask for records (q, F) that were never asked before, and keep the answers."""
         if self._spent + len(keys) > self._limit:
