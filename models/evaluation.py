@@ -5,6 +5,7 @@ the surrogate alone, verified search, and the oracle. Whatever is reported is me
 encoded again and put to the black boxes anew.
 """
 
+import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -34,19 +35,22 @@ Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
 BUDGET_SHARE = 0.985
 """The dial is set to this share of a cost budget: the test split may cost a little more than the validation split."""
+DIAL_CASES = 500
+"""So many records of the validation split set the dial, chosen as the test records are."""
+DIAL_HALVINGS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
     """What is measured.
 
-    records         test records at most, and how many of them the oracle answers: oracle_records
+    records         test records at most, and how many of them verified search and the oracle answer: oracle_records
     max_queries     what verified search may ask for each record
     cost_budget     the mean cost that the dial of the surrogate's search is set to; None leaves the dial alone
     prices          the settings of the dial whose cost and validity are measured; none of them is fine
     """
 
-    records: int = 200
+    records: int = 500
     oracle_records: int = 200
     max_queries: int = 10
     cost_budget: float | None = None
@@ -132,6 +136,7 @@ def evaluate(
     model: RecourseModel,
     ensemble: Ensemble,
     training: Labelled,
+    validation: Labelled,
     test: Labelled,
     config: EvaluationConfig | None = None,
     *,
@@ -141,12 +146,12 @@ def evaluate(
     config = config or EvaluationConfig()
     cases = choose_cases(ensemble, test, config.records, config.seed)
     judge = _Judge(model, ensemble, fit_detectors(model.encoder.encode(training.records), config.seed), train_seconds)
-    free = _free_search(model, config)
+    free = _free_search(model, ensemble, validation, config)
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
     qualities = (
         judge.quality("densityflow", cases, _search(model, cases, free, ensemble), free.price),
-        judge.quality("densityflow-verified", cases, _search(model, cases, verified, ensemble), None),
+        judge.quality("densityflow-verified", few, _search(model, few, verified, ensemble), None),
         judge.quality("oracle", few, _limit(model, few, ensemble, training), None),
     )
     return Evaluation(qualities, tuple(judge.dial_point(cases, price, config.seed) for price in config.prices))
@@ -170,11 +175,29 @@ def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> C
     return Cases(test.records[rows], (test.labels[rows] + random.integers(1, classes, size=len(rows))) % classes)
 
 
-def _free_search(model: RecourseModel, config: EvaluationConfig) -> SearchConfig:
+def _free_search(
+    model: RecourseModel, ensemble: Ensemble, validation: Labelled, config: EvaluationConfig
+) -> SearchConfig:
     """Search without a query; with a budget the price alone decides, and the validation split sets it."""
     if config.cost_budget is None:
         return SearchConfig(seed=config.seed)
-    return SearchConfig(price=model.price_for_cost(BUDGET_SHARE * config.cost_budget), floor=0.0, seed=config.seed)
+    cases = choose_cases(ensemble, validation, DIAL_CASES, config.seed)
+    price = _price_of(model, cases, BUDGET_SHARE * config.cost_budget, config.seed)
+    return SearchConfig(price=price, floor=0.0, seed=config.seed)
+
+
+def _price_of(model: RecourseModel, cases: Cases, budget: float, seed: int) -> float:
+    """The least price at which the answers to the cases cost no more than the budget; halved in its logarithm."""
+    low, high = math.log(min(PRICES) / 4), math.log(max(PRICES) * 4)
+    origin = model.encoder.encode(cases.records)
+    for _ in range(DIAL_HALVINGS):
+        middle = (low + high) / 2
+        config = SearchConfig(price=math.exp(middle), floor=0.0, seed=seed)
+        found = explain(model, cases.records, cases.target, config=config)
+        records = _answered_records(model.encoder, cases.records, found)
+        dear = cost(model.encoder.encode(records), origin).mean() > budget
+        low, high = (middle, high) if dear else (low, middle)
+    return math.exp(high)
 
 
 def _search(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: Ensemble) -> _Answers:

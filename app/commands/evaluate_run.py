@@ -49,8 +49,7 @@ def run_evaluation(order: EvaluateOrder, console: Console) -> Measured:
         with Bars(console) as bars:
             pair = train_pair(study, order.settings, members, config, limit, seed, bars)
             bars.wait("measuring")
-            found = evaluate(
-                pair.model, pair.ensemble, study.training, study.test, measure, train_seconds=pair.train_seconds
-            )
+            parts = (study.training, study.validation, study.test)
+            found = evaluate(pair.model, pair.ensemble, *parts, measure, train_seconds=pair.train_seconds)
         runs.append(Run(seed, found.qualities))
     return Measured(order, dataset.name, published, tuple(runs))
