@@ -3,6 +3,7 @@
 from fastapi import APIRouter, FastAPI
 
 from app import problems
+from app.api import keys
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
 from app.db.engine import Database
@@ -29,7 +30,7 @@ def create_app(settings: Settings, database: Database, explainer: Explainer, que
 
 def routers() -> tuple[APIRouter, ...]:
     """Every router, in the order of the documentation."""
-    return ()
+    return (keys.router,)
 
 
 DESCRIPTION = "Counterfactual explanations that hold across many models, within a query budget."

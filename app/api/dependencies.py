@@ -60,8 +60,16 @@ class KeyedRoute(APIRoute):
         return checked
 
 
-def _at_least(role: Role) -> Callable[[Principal], Principal]:
-    def check(principal: Annotated[Principal, Depends(authenticate)]) -> Principal:
+# None of these is sync: FastAPI would start a thread for each.
+async def _caller(request: Request, bearer: Annotated[object, Depends(BEARER)]) -> Principal:
+    return await authenticate(request)
+
+
+Caller = Annotated[Principal, Depends(_caller)]
+
+
+def _at_least(role: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]:
+    async def check(principal: Caller) -> Principal:
         if RANK[principal.role] < RANK[role]:
             raise ForbiddenError(f"the key's role is {principal.role}, but this needs {role}: use another key")
         return principal
@@ -69,7 +77,6 @@ def _at_least(role: Role) -> Callable[[Principal], Principal]:
     return check
 
 
-# Not sync: FastAPI would start a thread for each of them.
 async def _settings(request: Request) -> Settings:
     return resources_of(request).settings
 
@@ -102,7 +109,6 @@ async def _request_id(request: Request) -> str:
     return request_id_of(request)
 
 
-Caller = Annotated[Principal, Depends(authenticate), Depends(BEARER)]
 ClientCaller = Annotated[Principal, Depends(_at_least(Role.CLIENT))]
 AdminCaller = Annotated[Principal, Depends(_at_least(Role.ADMIN))]
 ResourcesDep = Annotated[Resources, Depends(_resources)]

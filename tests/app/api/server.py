@@ -1,0 +1,29 @@
+"""The service on a free port, in a thread of the test's process: real HTTP, and a debugger still works."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import uvicorn
+from fastapi import FastAPI
+
+START_SECONDS = 60.0
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """The URL of the application while it is served; it finishes what it has begun."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=5))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    end = time.monotonic() + START_SECONDS
+    while not server.started and thread.is_alive() and time.monotonic() < end:
+        time.sleep(0.005)
+    assert server.started, "the server did not start"
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
