@@ -81,3 +81,13 @@ class Explanation:
     queries: int
     diagnosis: Diagnosis | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """One point on the way: time from 0 to 1, the decoded record, its cost and expected agreement."""
+
+    time: float
+    record: dict[str, Value]
+    cost: float
+    expected_agreement: float

@@ -1,26 +1,15 @@
 """How an answer came about: the path of the ODE that ended nearest to it, decoded point by point."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from models.allowed import Allowed
+from models.answers import PathPoint
 from models.candidates import measure, paths
 from models.encoding import cost
 from models.matrix import Encoded
 from models.model import RecourseModel
-from models.records import Value, from_records
+from models.records import from_records
 from models.scoring import Targets
-
-
-@dataclass(frozen=True, slots=True)
-class PathPoint:
-    """One point on the way: time from 0 to 1, the decoded record, its cost and expected agreement."""
-
-    time: float
-    record: dict[str, Value]
-    cost: float
-    expected_agreement: float
 
 
 def trace(

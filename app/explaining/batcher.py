@@ -1,0 +1,209 @@
+"""The micro-batcher: concurrent orders for one version are searched together.
+
+Nothing waits while the engine is idle, unless the last batch says that more orders are about to come: then for a few
+milliseconds. While the engine is busy orders collect by themselves. Versions take turns; so do the pieces of a large
+order with the orders of others.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+from app.errors import DeadlineError, OverloadedError, UnavailableError
+from app.explaining.protocol import ExplainAnswer, ExplainOrder
+from app.explaining.versions import LoadedVersion
+
+Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Sequence[ExplainAnswer | Exception]]
+
+
+class BatchObserver(Protocol):
+    """Told of each batch, for the metrics."""
+
+    def __call__(self, records: int, orders: int, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """records: about how many are searched together; queue: how many may wait; wait: seconds; threads: engines."""
+
+    records: int = 64
+    queue: int = 4096
+    wait: float = 0.002
+    threads: int = 1
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A piece of an order in the queue; orders with equal kinds can be searched together."""
+
+    order: ExplainOrder
+    version: LoadedVersion
+    kind: Hashable
+    answer: "asyncio.Future[ExplainAnswer]"
+    since: float = field(default_factory=time.monotonic)
+
+
+Line: TypeAlias = deque[_Waiting]
+"""The queue of one version."""
+
+
+class Batcher:
+    """Queues and engine threads; every method is called on the event loop."""
+
+    def __init__(self, run: Run, limits: BatchLimits, observe: BatchObserver | None = None) -> None:
+        self._run = run
+        self._limits = limits
+        self._observe = observe
+        self._lines: OrderedDict[LoadedVersion, Line] = OrderedDict()
+        self._expected: WeakKeyDictionary[LoadedVersion, int] = WeakKeyDictionary()
+        self._engines = ThreadPoolExecutor(limits.threads, thread_name_prefix="engine")
+        self._free = limits.threads
+        self._running: set[asyncio.Task[None]] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.pending = 0
+        """Records that were asked for and are not answered yet."""
+
+    async def submit(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
+        """The answer; OverloadedError if the queue is full, DeadlineError if the time is over before it is begun.
+
+        Who stops waiting, by being cancelled, takes the order out of the queue.
+        """
+        size = len(order.records)
+        if self._closed:
+            raise UnavailableError("the explainer is shutting down: try again soon")
+        if self.pending and self.pending + size > self._limits.queue:
+            raise OverloadedError(f"{self.pending} records wait already, {size} more do not fit: come back in a second")
+        if order.deadline <= time.monotonic():
+            raise _too_late(order)
+        self.pending += size
+        try:
+            return await self._pieces(version, order, kind)
+        finally:
+            self.pending -= size
+
+    async def close(self) -> None:
+        """Finish what is running and what waits; refuse what comes."""
+        self._closed = True
+        while self.pending or self._running:
+            self._pump()
+            await asyncio.sleep(0.005)
+        self._engines.shutdown(wait=False)
+
+    async def _pieces(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
+        """A large order goes piece by piece, so that others get their turn in between."""
+        size = self._limits.records
+        if len(order.records) <= size:
+            return await self._piece(version, order, kind)
+        answers: list[ExplainAnswer] = []
+        starts = range(0, len(order.records), size)
+        for first in range(0, len(starts), self._limits.threads):
+            parts = [order.records[start : start + size] for start in starts[first : first + self._limits.threads]]
+            answers += await asyncio.gather(
+                *(self._piece(version, replace(order, records=part), kind) for part in parts)
+            )
+        return ExplainAnswer(tuple(record for answer in answers for record in answer.records))
+
+    async def _piece(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
+        waiting = _Waiting(order, version, kind, asyncio.get_running_loop().create_future())
+        line = self._lines.setdefault(version, deque())
+        line.append(waiting)
+        self._pump()
+        try:
+            return await waiting.answer
+        finally:
+            # Cancelled or too late: nobody waits for it, so it is not run.
+            if waiting in line:
+                line.remove(waiting)
+                self._drop_if_empty(version, line)
+
+    def _pump(self) -> None:
+        """Start as many batches as there are free engines and ripe lines."""
+        for version in list(self._lines):
+            if not self._free:
+                return
+            line = self._lines[version]
+            if self._ripe(line, self._expected.get(version, 1)):
+                self._lines.move_to_end(version)
+                batch = self._take(line)
+                self._expected[version] = len(batch)
+                self._drop_if_empty(version, line)
+                if batch:
+                    self._start(version, batch)
+
+    def _ripe(self, line: Line, expected: int) -> bool:
+        """Whether waiting would bring nothing: as many are there as came last time, or the first waited long enough."""
+        left = line[0].since + self._limits.wait - time.monotonic()
+        records = sum(len(piece.order.records) for piece in line)
+        if self._closed or left <= 0 or len(line) >= expected or records >= self._limits.records:
+            return True
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(left, self._wake)
+        return False
+
+    def _wake(self) -> None:
+        self._alarm = None
+        self._pump()
+
+    def _take(self, line: Line) -> list[_Waiting]:
+        """The first piece and those that can go with it, until the batch is full; what is too late is left out."""
+        batch: list[_Waiting] = []
+        rest: Line = deque()
+        records = 0
+        now = time.monotonic()
+        for piece in line:
+            if piece.order.deadline <= now:
+                _tell(piece.answer, _too_late(piece.order))
+            elif records < self._limits.records and (not batch or piece.kind == batch[0].kind):
+                batch.append(piece)
+                records += len(piece.order.records)
+            else:
+                rest.append(piece)
+        line.clear()
+        line.extend(rest)
+        return batch
+
+    def _drop_if_empty(self, version: LoadedVersion, line: Line) -> None:
+        if not line and self._lines.get(version) is line:
+            del self._lines[version]
+
+    def _start(self, version: LoadedVersion, batch: list[_Waiting]) -> None:
+        self._free -= 1
+        task = asyncio.create_task(self._work(version, batch))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _work(self, version: LoadedVersion, batch: list[_Waiting]) -> None:
+        began = time.monotonic()
+        orders = [waiting.order for waiting in batch]
+        try:
+            outcomes = await asyncio.get_running_loop().run_in_executor(self._engines, self._run, version, orders)
+        except Exception as error:
+            for waiting in batch:
+                _tell(waiting.answer, error)
+        else:
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                _tell(waiting.answer, outcome)
+        finally:
+            self._free += 1
+            self._pump()
+        if self._observe is not None:
+            self._observe(sum(len(order.records) for order in orders), len(orders), time.monotonic() - began)
+
+
+def _tell(answer: "asyncio.Future[ExplainAnswer]", outcome: ExplainAnswer | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(outcome, Exception):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def _too_late(order: ExplainOrder) -> DeadlineError:
+    return DeadlineError(f"the deadline passed before {len(order.records)} records were answered: allow more time")

@@ -1,0 +1,79 @@
+"""The explainer in this process: the embedded API has one, and so has every worker. It imports torch."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from uuid import UUID
+
+import torch
+
+from app.blackbox.deadline import Deadline
+from app.errors import DeadlineError
+from app.explaining.asking import ask_ensemble
+from app.explaining.batcher import Batcher, BatchLimits, BatchObserver
+from app.explaining.engine import config_of, run_batch
+from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
+from app.explaining.versions import LoadedVersion, VersionShelf
+
+ASKING_THREADS = 4
+"""Remote black boxes are waited for here, not in an engine."""
+
+
+class ResidentExplainer:
+    """Models in memory, micro-batches, engine threads. It is made and used on one event loop."""
+
+    def __init__(
+        self,
+        load: Callable[[int, UUID], LoadedVersion],
+        limits: BatchLimits | None = None,
+        capacity: int = 4,
+        observe: BatchObserver | None = None,
+    ) -> None:
+        """`load` reads a version of a tenant, and raises NotFoundError where there is none."""
+        # One thread a batch: the matrices are small, and several batches can run beside each other instead.
+        torch.set_num_threads(1)
+        self._limits = limits or BatchLimits()
+        self._shelf = VersionShelf(load, capacity)
+        self._batcher = Batcher(run_batch, self._limits, observe)
+        self._asking = ThreadPoolExecutor(ASKING_THREADS, thread_name_prefix="ask")
+        self._closing = False
+
+    async def explain(self, order: ExplainOrder) -> ExplainAnswer:
+        kind = config_of(order)
+        held = self._shelf.hold(order.tenant_id, order.version_id)
+        async with _until(order.deadline, len(order.records)), held as version:
+            return await self._batcher.submit(version, order, kind)
+
+    async def verify(self, order: VerifyOrder) -> VerifyAnswer:
+        held = self._shelf.hold(order.tenant_id, order.version_id)
+        async with _until(order.deadline, len(order.records)), held as version:
+            work = partial(ask_ensemble, version, order, Deadline(order.deadline))
+            return await asyncio.get_running_loop().run_in_executor(self._asking, work)
+
+    async def state(self) -> ExplainerState:
+        return ExplainerState(
+            ready=not self._closing,
+            reason="the explainer is shutting down" if self._closing else None,
+            versions=len(self._shelf),
+            queued_records=self._batcher.pending,
+            queue_limit=self._limits.queue,
+        )
+
+    async def close(self) -> None:
+        self._closing = True
+        await self._batcher.close()
+        self._shelf.close()
+        self._asking.shutdown(wait=False)
+
+
+@asynccontextmanager
+async def _until(deadline: float, records: int) -> AsyncIterator[None]:
+    """What is inside is cancelled at the deadline, a moment of time.monotonic(), which is the event loop's clock."""
+    try:
+        async with asyncio.timeout_at(None if math.isinf(deadline) else deadline):
+            yield
+    except TimeoutError:
+        raise DeadlineError(f"the deadline passed before {records} records were answered: allow more time") from None
