@@ -6,12 +6,15 @@ STAMP := $(VENV)/.installed
 # A server of the Open Inference Protocol v2 for the tests; its own environment, because its pins are not ours.
 MLSERVER := .venv-mlserver
 MLSERVER_PINS := tests/app/blackbox/mlserver/constraints.txt
+# DiCE and NICE for the comparison in benchmarks/; their own environment, because they want older packages.
+RIVALS := .venv-rivals
+RIVALS_PINS := benchmarks/rivals/foreign/constraints.txt
 SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
 
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup lint test bench
+.PHONY: rivals setup lint test bench
 
 setup: $(STAMP)
 
@@ -24,6 +27,13 @@ $(STAMP): pyproject.toml constraints.txt
 $(MLSERVER)/.installed: $(MLSERVER_PINS)
 	test -x $(MLSERVER)/bin/python || $(PYTHON) -m venv $(MLSERVER)
 	$(MLSERVER)/bin/python -m pip install --quiet --constraint $(MLSERVER_PINS) mlserver
+	touch $@
+
+rivals: $(RIVALS)/.installed
+
+$(RIVALS)/.installed: $(RIVALS_PINS)
+	test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
+	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) dice-ml NICEx
 	touch $@
 
 lint: setup

@@ -1,0 +1,65 @@
+"""Small ReLU networks trained on labelled data: the white box that Product_mip and CeFlow are given."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from models.matrix import Encoded
+from models.scoring import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class ReluConfig:
+    """Two hidden layers by default; AdamW at 1e-3 and batches of 128, as the paper trains them."""
+
+    hidden: tuple[int, ...] = (128, 128)
+    epochs: int = 50
+    batch: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    most_steps: int = 3000
+
+
+def train_relu(points: Encoded, labels: Targets, classes: int, config: ReluConfig, seed: int) -> nn.Sequential:
+    """points (n, D), labels (n,) -> a network (B, D) -> (B, classes), frozen"""
+    random = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = _network(points.shape[1], classes, config.hidden)
+    x, y = torch.from_numpy(points.astype(np.float32)), torch.from_numpy(labels)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    steps = min(config.most_steps, config.epochs * -(-len(x) // config.batch))
+    for _ in range(steps):
+        rows = torch.randint(len(x), (min(config.batch, len(x)),), generator=random)
+        loss = nn.functional.cross_entropy(net(x[rows]), y[rows])
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+    net.requires_grad_(False)
+    return net.eval()
+
+
+def relu_layers(net: nn.Sequential) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The weights (out, in) and biases (out,) of its linear layers, first to last"""
+    linear = [layer for layer in net if isinstance(layer, nn.Linear)]
+    return [(layer.weight.double().numpy(), layer.bias.double().numpy()) for layer in linear]
+
+
+def predict_classes(net: nn.Module, points: Encoded) -> Targets:
+    """points (n, D) -> (n,)"""
+    with torch.inference_mode():
+        logits: Tensor = net(torch.from_numpy(points.astype(np.float32)))
+        classes: Targets = logits.argmax(dim=1).numpy()
+        return classes
+
+
+def _network(width_in: int, classes: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    sizes = (width_in, *hidden)
+    for before, after in pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
