@@ -74,11 +74,16 @@ class Ledger:
         """The budget as it stands in the present period."""
         return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
 
-    def reserve(self, tenant_id: int, ensemble_id: int, amount: int) -> Reservation:
-        """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none."""
+    def reserve(
+        self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None
+    ) -> Reservation:
+        """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.
+
+        A job names the id, having written it down before: then a crash in between leaves nothing that nobody knows of.
+        """
         if amount < 1:
             raise ConfigError(f"a reservation of {amount} queries makes no sense: reserve 1 or more")
-        reservation = Reservation(uuid4(), tenant_id, fence=1, amount=amount)
+        reservation = Reservation(reservation_id or uuid4(), tenant_id, fence=1, amount=amount)
         if self._hold(reservation, ensemble_id):
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.

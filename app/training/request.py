@@ -1,0 +1,104 @@
+"""What POST /train asks for, checked; the job row keeps it as JSON. It imports nothing heavy: the API needs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+from models.documents import read_flag, read_mapping, read_number, read_text, read_texts
+from models.errors import ConfigError
+
+Mode: TypeAlias = Literal["quick", "tuned"]
+Preset: TypeAlias = Literal["fast", "paper"]
+MEMBER_NAMES = ("knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet")
+"""The names of models.ensemble.recipes, which imports what the plain install has not."""
+MOST_EFFORT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """One training.
+
+    label         None: the data set's own
+    overrides     changes of the inferred schema, as {"features": {"age": {"direction": "up"}}}
+    ensemble      the name of a registered ensemble; None: the members are trained here, by `mode`
+    queries       the most records put to the ensemble; None: what the preset plans
+    activate      whether the new version answers at once; the first one of a model does in any case
+    """
+
+    dataset_id: UUID
+    label: str | None = None
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    ensemble: str | None = None
+    members: tuple[str, ...] = MEMBER_NAMES
+    mode: Mode = "quick"
+    preset: Preset = "fast"
+    effort: float = 1.0
+    queries: int | None = None
+    top_features: int | None = None
+    seed: int = 0
+    activate: bool = True
+
+    def __post_init__(self) -> None:
+        for name in self.members:
+            if name not in MEMBER_NAMES:
+                raise ConfigError(f"There is no ensemble member '{name}'; choose from {', '.join(MEMBER_NAMES)}.")
+        if not self.members:
+            raise ConfigError(f"The ensemble needs at least one member of {', '.join(MEMBER_NAMES)}.")
+        if self.mode not in ("quick", "tuned"):
+            raise ConfigError(f"There is no ensemble mode '{self.mode}'; choose quick or tuned.")
+        if self.preset not in ("fast", "paper"):
+            raise ConfigError(f"There is no preset '{self.preset}'; choose fast or paper.")
+        if not 0 < self.effort <= MOST_EFFORT:
+            raise ConfigError(f"effort is {self.effort}; it must lie above 0 and at most at {MOST_EFFORT:g}.")
+        if self.queries is not None and self.queries < 0:
+            raise ConfigError(f"The query limit {self.queries} is negative; give 0 or more.")
+        if self.top_features is not None and self.top_features < 1:
+            raise ConfigError(f"top_features is {self.top_features}; it must be at least 1.")
+        if self.seed < 0:
+            raise ConfigError(f"seed is {self.seed}; it must be 0 or more.")
+
+    def to_json(self) -> dict[str, object]:
+        """What `from_json` reads back."""
+        return {
+            "dataset_id": str(self.dataset_id),
+            "label": self.label,
+            "overrides": dict(self.overrides),
+            "ensemble": self.ensemble,
+            "members": list(self.members),
+            "mode": self.mode,
+            "preset": self.preset,
+            "effort": self.effort,
+            "queries": self.queries,
+            "top_features": self.top_features,
+            "seed": self.seed,
+            "activate": self.activate,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object]) -> "TrainRequest":
+        owner = "the training request"
+        mode: Mode = "tuned" if document.get("mode") == "tuned" else "quick"
+        preset: Preset = "paper" if document.get("preset") == "paper" else "fast"
+        return cls(
+            dataset_id=UUID(read_text(document, "dataset_id", owner)),
+            label=_text_or_none(document, "label"),
+            overrides=read_mapping(document.get("overrides", {}), "'overrides'"),
+            ensemble=_text_or_none(document, "ensemble"),
+            members=read_texts(document, "members", owner),
+            mode=mode,
+            preset=preset,
+            effort=read_number(document, "effort", owner),
+            queries=_count_or_none(document, "queries"),
+            top_features=_count_or_none(document, "top_features"),
+            seed=int(read_number(document, "seed", owner)),
+            activate=read_flag(document, "activate", owner),
+        )
+
+
+def _text_or_none(document: Mapping[str, object], key: str) -> str | None:
+    return None if document.get(key) is None else read_text(document, key, "the training request")
+
+
+def _count_or_none(document: Mapping[str, object], key: str) -> int | None:
+    return None if document.get(key) is None else int(read_number(document, key, "the training request"))
