@@ -17,8 +17,6 @@ from models.config import FlowConfig
 from models.errors import SolverError
 from models.velocity import Request, Velocity
 
-Field = Callable[[Tensor, Tensor], Tensor]
-
 
 @dataclass(frozen=True)
 class Path:
@@ -41,44 +39,57 @@ def solve(velocity: Velocity, request: Request, start: Tensor, config: FlowConfi
 def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
     """Equal steps; after each one the state is projected onto the box."""
     embedded, movable = velocity.embed(request), request.movable.to(start.dtype)
-
-    def field(t: Tensor, z: Tensor) -> Tensor:
-        speed: Tensor = velocity(t, z, embedded, movable)
-        return speed
-
-    step, stages = STEPS[config.solver]
+    rule = STEPS[config.solver]
     width = 1.0 / config.steps
+    times = [(i + stage) * width for i in range(config.steps) for stage in rule.stages]
+    ticks = velocity.tick(start.new_tensor(times)).reshape(config.steps, len(rule.stages), -1)
     z, energy, states = start, start.new_zeros(len(start)), [start]
     for i in range(config.steps):
-        speed = step(field, start.new_tensor(i * width), z, width)
+
+        def field(stage: int, z: Tensor, known: Tensor = ticks[i]) -> Tensor:
+            return velocity.move(z, embedded + known[stage], movable)
+
+        speed = rule.mean_speed(field, z, width)
         z = request.project(z + width * speed)
         energy = energy + width * speed.square().sum(dim=1)
         states.append(z)
-    return Path(z, energy, torch.stack(states), config.steps * stages)
+    return Path(z, energy, torch.stack(states), config.steps * rule.evaluations)
 
 
-def _euler(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
-    return field(t, z)
+Field = Callable[[int, Tensor], Tensor]
+"""(stage, z (B, D)) -> dz/dt (B, D), at the time of that stage of a rule"""
 
 
-def _midpoint(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
-    return field(t + width / 2, z + width / 2 * field(t, z))
+def _euler(field: Field, z: Tensor, width: float) -> Tensor:
+    return field(0, z)
 
 
-def _rk4(field: Field, t: Tensor, z: Tensor, width: float) -> Tensor:
-    k1 = field(t, z)
-    k2 = field(t + width / 2, z + width / 2 * k1)
-    k3 = field(t + width / 2, z + width / 2 * k2)
-    k4 = field(t + width, z + width * k3)
+def _midpoint(field: Field, z: Tensor, width: float) -> Tensor:
+    return field(1, z + width / 2 * field(0, z))
+
+
+def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
+    k1 = field(0, z)
+    k2 = field(1, z + width / 2 * k1)
+    k3 = field(1, z + width / 2 * k2)
+    k4 = field(2, z + width * k3)
     return (k1 + 2 * k2 + 2 * k3 + k4) / 6
 
 
-STEPS: dict[str, tuple[Callable[[Field, Tensor, Tensor, float], Tensor], int]] = {
-    "euler": (_euler, 1),
-    "midpoint": (_midpoint, 2),
-    "rk4": (_rk4, 4),
+@dataclass(frozen=True)
+class Rule:
+    """A fixed solver: its mean speed over one step, the times within the step that it asks for, and how often it asks."""
+
+    mean_speed: Callable[[Field, Tensor, float], Tensor]
+    stages: tuple[float, ...]
+    evaluations: int
+
+
+STEPS = {
+    "euler": Rule(_euler, (0.0,), 1),
+    "midpoint": Rule(_midpoint, (0.0, 0.5), 2),
+    "rk4": Rule(_rk4, (0.0, 0.5, 1.0), 4),
 }
-"""The mean speed over one step of each fixed solver, and how often it asks the field."""
 
 
 @contextmanager

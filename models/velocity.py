@@ -57,9 +57,18 @@ class Velocity(nn.Module):
         """The parameters that `forward` uses; the others have done their part in `embed`."""
         return [parameter for layer in (self.state, self.body, self.out) for parameter in layer.parameters()]
 
-    def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
-        """t (), z (B, D), embedded (B, width), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
-        clock = torch.stack([t, t * t, torch.sin(math.pi * t), torch.cos(math.pi * t)]).to(z.dtype)
-        hidden = self.state(torch.cat([z, clock.expand(len(z), TIME_FEATURES)], dim=1)) + embedded
+    def tick(self, times: Tensor) -> Tensor:
+        """times (...) -> (..., width), the part of the first layer that only the clock decides"""
+        clock = torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
+        ticked: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
+        return ticked
+
+    def move(self, z: Tensor, known: Tensor, movable: Tensor) -> Tensor:
+        """z (B, D), known (B, width) = embedded + tick, movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
+        hidden = torch.addmm(known, z, self.state.weight[:, :-TIME_FEATURES].T)
         speed: Tensor = self.out(self.body(hidden)) * movable
         return speed
+
+    def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
+        """t (), z (B, D), embedded (B, width), movable (B, D) -> dz/dt (B, D)"""
+        return self.move(z, embedded + self.tick(t.to(z.dtype)), movable)

@@ -122,9 +122,9 @@ def test_gradients_reach_every_parameter(solver: Solver) -> None:
 def test_evaluations_are_counted(solver: Solver) -> None:
     velocity = field()
     calls = []
-    velocity.register_forward_hook(lambda *_: calls.append(1))
+    velocity.out.register_forward_hook(lambda *_: calls.append(1))
     path = run(velocity, random_request(2, WIDTH, CLASSES), FlowConfig(solver=solver, steps=5))
-    assert path.evaluations == len(calls) == 5 * STEPS[solver][1]
+    assert path.evaluations == len(calls) == 5 * STEPS[solver].evaluations
 
 
 def test_the_cap_on_evaluations_is_a_solver_error() -> None:
