@@ -1,0 +1,190 @@
+"""The resident explainer with a real model, real searches and the real ledger."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
+from app.explaining.batcher import BatchLimits
+from app.explaining.protocol import ExplainAnswer, VerifyOrder
+from app.explaining.resident import ResidentExplainer
+from app.ledger.ledger import Ledger
+from models.errors import ConfigError, ConstraintError, QueryLimitError, TargetError
+from models.records import Value
+from models.schema import Direction
+from tests.app.explaining.lending import APPROVED, REFUSED, Lending, OneLender
+
+
+def run(lender: OneLender, work: Callable[[ResidentExplainer], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        explainer = ResidentExplainer(lender.load, BatchLimits(records=32))
+        try:
+            await work(explainer)
+        finally:
+            await explainer.close()
+
+    asyncio.run(whole())
+
+
+def bodies(answer: ExplainAnswer) -> list[bytes]:
+    return [record.body for record in answer.records]
+
+
+def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: Lending) -> None:
+    """Byte for byte, with other constraints, targets and sizes beside it."""
+    few = lending.refused
+    orders = [
+        lender.order(few[:1]),
+        lender.order(few[1:4]),
+        replace(lender.order(few[4:5]), immutable=("income",)),
+        replace(lender.order(few[5:7]), target=REFUSED),
+        replace(lender.order(few[7:9]), directions={"savings": Direction.UP}, ranges={"loan_months": (12, 60)}),
+        replace(lender.order(few[9:10]), k=2),
+        replace(lender.order(few[10:12]), trajectory=True),
+    ]
+
+    async def work(explainer: ResidentExplainer) -> None:
+        alone = [bodies(await explainer.explain(order)) for order in orders]
+        crowd = await asyncio.gather(*(explainer.explain(order) for order in [*orders, *reversed(orders)]))
+        assert [bodies(answer) for answer in crowd] == [*alone, *reversed(alone)]
+        assert lender.loads == 1
+        document = json.loads(alone[0][0])
+        assert set(document) == {"status", "error", "queries", "diagnosis", "counterfactuals"}
+        assert len(json.loads(alone[6][0])["trajectory"]) == lending.model.config.flow.steps + 1
+
+    run(lender, work)
+
+
+def test_a_bad_record_gets_its_own_error(lender: OneLender, lending: Lending) -> None:
+    good = lending.refused[:2]
+    bad: list[dict[str, Value]] = [{**good[0], "income": "much"}, {"age": 3}, {**good[0], "purpose": "yacht"}]
+
+    async def work(explainer: ResidentExplainer) -> None:
+        answer = await explainer.explain(lender.order([good[0], *bad, good[1]]))
+        statuses = [record.status for record in answer.records]
+        assert statuses[1:4] == ["error"] * 3
+        assert "error" not in (statuses[0], statuses[4])
+        errors = [json.loads(record.body)["error"] for record in answer.records]
+        assert "not a number" in errors[1]
+        assert "no column" in errors[2]
+        assert "unknown category" in errors[3]
+        clean = await explainer.explain(lender.order(good))
+        assert bodies(clean) == [answer.records[0].body, answer.records[4].body]
+        only_bad = await explainer.explain(lender.order(bad))
+        assert [record.status for record in only_bad.records] == ["error"] * 3
+
+    run(lender, work)
+
+
+def test_what_is_wrong_with_an_order_is_said_and_fails_nobody_else(lender: OneLender, lending: Lending) -> None:
+    few = lending.refused[:2]
+    wrong = [
+        (replace(lender.order(few), target="rich"), TargetError, "not a class"),
+        (replace(lender.order(few), immutable=("shoe size",)), ConstraintError, "no feature"),
+        (replace(lender.order(few), ranges={"income": (9e9, None)}), ConstraintError, "none of its values"),
+        (replace(lender.order(few), ranges={"income": (5000.0, 100.0)}), ConstraintError, "inverted"),
+    ]
+
+    async def work(explainer: ResidentExplainer) -> None:
+        tasks = [asyncio.create_task(explainer.explain(order)) for order, _, _ in wrong]
+        neighbour = asyncio.create_task(explainer.explain(lender.order(few)))
+        assert {record.status for record in (await neighbour).records} & {"valid", "infeasible", "already_target"}
+        for task, (_, kind, message) in zip(tasks, wrong, strict=True):
+            with pytest.raises(kind, match=message):
+                await task
+        with pytest.raises(ConfigError):
+            await explainer.explain(replace(lender.order(few), k=11))
+        with pytest.raises(NotFoundError):
+            await explainer.explain(replace(lender.order(few), version_id=uuid4()))
+        with pytest.raises(NotFoundError):
+            await explainer.explain(replace(lender.order(few), tenant_id=lender.customer.tenant_id + 1))
+        with pytest.raises(DeadlineError):
+            await explainer.explain(replace(lender.order(few), deadline=time.monotonic() - 1))
+
+    run(lender, work)
+
+
+def test_a_frozen_feature_that_must_change_is_the_record_s_error(lender: OneLender, lending: Lending) -> None:
+    incomes = sorted(float(record["income"] or 0) for record in lending.refused)
+    middle = incomes[len(incomes) // 2]
+    order = replace(lender.order(lending.refused[:10]), immutable=("income",), ranges={"income": (middle, None)})
+
+    async def work(explainer: ResidentExplainer) -> None:
+        answer = await explainer.explain(order)
+        below = [float(record["income"] or 0) < middle for record in order.records]
+        assert [record.status == "error" for record in answer.records] == below
+        error = json.loads(answer.records[below.index(True)].body)["error"]
+        assert "must not change" in error
+        assert not error.startswith("Row")
+
+    run(lender, work)
+
+
+def test_verified_orders_charge_what_the_black_box_saw(lender: OneLender, lending: Lending, ledger: Ledger) -> None:
+    owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
+    ledger.set_limit(*owner, 1000)
+
+    async def work(explainer: ResidentExplainer) -> None:
+        orders = [lender.order(lending.refused[n : n + 2], max_queries=4) for n in range(0, 12, 2)]
+        answers = await asyncio.gather(*(explainer.explain(order) for order in orders))
+        asked = [record.queries for answer in answers for record in answer.records]
+        assert all(0 < queries <= 4 for queries in asked)
+        balance = ledger.balance(*owner)
+        assert balance.reserved == 0
+        assert balance.used == lender.cards.count <= sum(asked)
+        again = await explainer.explain(orders[0])
+        assert bodies(again) == bodies(answers[0])
+        assert ledger.balance(*owner).used == balance.used
+
+    run(lender, work)
+
+
+def test_only_orders_that_do_not_fit_are_refused(lender: OneLender, lending: Lending, ledger: Ledger) -> None:
+    owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
+
+    async def work(explainer: ResidentExplainer) -> None:
+        with pytest.raises(UnknownBudgetError):
+            await explainer.explain(lender.order(lending.refused[:1], max_queries=3))
+        ledger.set_limit(*owner, 9)
+        blocker = asyncio.create_task(explainer.explain(lender.order(lending.refused[:8])))
+        await asyncio.sleep(0)
+        orders = [lender.order(lending.refused[n : n + size], max_queries=3) for n, size in ((0, 2), (2, 4), (6, 1))]
+        outcomes = await asyncio.gather(*(explainer.explain(order) for order in orders), return_exceptions=True)
+        await blocker
+        assert [isinstance(outcome, QueryLimitError) for outcome in outcomes] == [False, True, False]
+        balance = ledger.balance(*owner)
+        assert balance.reserved == 0
+        assert balance.used == lender.cards.count <= 9
+
+    run(lender, work)
+
+
+def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lending, ledger: Ledger) -> None:
+    owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
+    ledger.set_limit(*owner, 3)
+    records: list[dict[str, Value]] = [*lending.refused[:2], {"age": 1}]
+    order = VerifyOrder(lender.customer.tenant_id, lender.version_id, records, APPROVED)
+
+    async def work(explainer: ResidentExplainer) -> None:
+        answer = await explainer.verify(order)
+        assert (answer.charged, answer.reused) == (2, 0)
+        assert answer.members == ("strict", "mild", "odd")
+        first = answer.records[0]
+        yes = [row is not None and row[0] > row[1] for row in first.probabilities]
+        assert list(first.votes or ()) == yes
+        assert first.agreement == pytest.approx(sum(yes) / 3)
+        assert answer.records[2].error is not None
+        again = await explainer.verify(replace(order, target=None))
+        assert (again.charged, again.reused) == (0, 2)
+        assert again.records[0].votes is None
+        assert again.records[0].probabilities == first.probabilities
+        with pytest.raises(QueryLimitError):
+            await explainer.verify(replace(order, records=lending.refused[2:5]))
+
+    run(lender, work)
+    assert ledger.balance(*owner).used == lender.cards.count == 2
