@@ -3,7 +3,7 @@
 from fastapi import APIRouter, FastAPI
 
 from app import problems
-from app.api import keys
+from app.api import datasets, keys
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
 from app.db.engine import Database
@@ -20,6 +20,7 @@ def create_app(settings: Settings, database: Database, explainer: Explainer, que
     metrics = Metrics()
     app.state.resources = gather(settings, database, explainer, queue)
     app.state.metrics = metrics
+    app.state.routes = [route for router in routers() for route in router.routes]
     for router in routers():
         app.include_router(router)
     problems.install(app)
@@ -30,7 +31,7 @@ def create_app(settings: Settings, database: Database, explainer: Explainer, que
 
 def routers() -> tuple[APIRouter, ...]:
     """Every router, in the order of the documentation."""
-    return (keys.router,)
+    return (datasets.router, keys.router)
 
 
 DESCRIPTION = "Counterfactual explanations that hold across many models, within a query budget."

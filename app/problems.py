@@ -55,7 +55,8 @@ PROBLEMS: dict[type[RecourseError], Kind] = {
     service.InFlightError: Kind(409, "in-flight", "The same request is being answered", RETRY_SOON),
     service.ReusedKeyError: Kind(422, "reused-key", "The idempotency key belongs to another body"),
     service.CursorError: Kind(422, "cursor", "The cursor is not valid"),
-    service.TooLargeError: Kind(413, "too-large", "The request is too large"),
+    # Whoever is still sending is cut off, rather than read to the end.
+    service.TooLargeError: Kind(413, "too-large", "The request is too large", {"Connection": "close"}),
     service.MediaTypeError: Kind(415, "media-type", "The body's type is not supported"),
     service.OverloadedError: Kind(503, "overloaded", "The service is busy", RETRY_SOON),
     service.UnavailableError: Kind(503, "unavailable", "A part of the service is away", RETRY_SOON),
@@ -126,7 +127,19 @@ def _from_error(request: Request, error: Exception) -> JSONResponse:
 def _from_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind = FRAMEWORK.get(error.status_code) or Kind(error.status_code, "http", "The request was refused")
-    return answer(request_id_of(request), kind, f"{error.detail}", headers=error.headers)
+    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    return answer(request_id_of(request), kind, f"{error.detail}", headers=headers)
+
+
+def _allowed(request: Request) -> str:
+    """The methods of every route at this path; the framework names those of the first only."""
+    at_path = {
+        method
+        for route in request.app.state.routes
+        if route.path_regex.match(request.url.path)
+        for method in route.methods
+    }
+    return ", ".join(sorted(at_path))
 
 
 def _from_validation(request: Request, error: Exception) -> JSONResponse:

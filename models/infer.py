@@ -34,6 +34,13 @@ def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object
     return inferred.with_overrides({"features": rest})
 
 
+def infer_features(frame: pd.DataFrame) -> tuple[Feature, ...]:
+    """What each column would be as a feature, before anybody has said which of them is the label."""
+    if frame.empty:
+        raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
+    return tuple(_infer_feature(str(name), frame[name], None) for name in frame.columns)
+
+
 def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
     """The classes of the label column (n,), sorted naturally."""
     missing = labels.isna().to_numpy()

@@ -1,0 +1,42 @@
+"""Queries on data sets."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection, insert, select
+
+from app.db.paging import Position, newest_first
+from app.db.service_tables import DatasetRow
+from app.db.types import AnyRow, Document
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataset:
+    """What an upload was found to be."""
+
+    name: str
+    location: str
+    digest: str
+    rows: int
+    label: str | None
+    schema: Document
+    class_counts: Document | None
+
+
+def add(connection: Connection, tenant_id: int, dataset_id: UUID, dataset: NewDataset, now: datetime) -> None:
+    values = asdict(dataset) | {"id": dataset_id, "tenant_id": tenant_id, "created_at": now}
+    connection.execute(insert(DatasetRow).values(values))
+
+
+def find(connection: Connection, tenant_id: int, dataset_id: UUID) -> AnyRow | None:
+    """The row (see `DatasetRow`), or None if the tenant has no such data set."""
+    table = DatasetRow.__table__
+    statement = select(table).where(table.c.tenant_id == tenant_id, table.c.id == dataset_id)
+    return connection.execute(statement).one_or_none()
+
+
+def page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+    """The tenant's data sets, newest first."""
+    table = DatasetRow.__table__
+    return newest_first(connection, table, select(table).where(table.c.tenant_id == tenant_id), after, limit)

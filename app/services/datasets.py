@@ -1,0 +1,84 @@
+"""Data sets: read, described, and kept as they came, so that a training reads the same bytes."""
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from uuid import UUID, uuid4
+
+import pandas as pd
+
+from app.db import datasets
+from app.db.datasets import NewDataset
+from app.db.engine import Database
+from app.db.types import AnyRow
+from app.errors import NotFoundError
+from app.ledger.ledger import utc_now
+from app.resources import Resources
+from app.services.paging import PageOrder, RowPage, cut
+from app.services.uploaded_table import TableLimits, UploadedTable, read_table
+from app.settings import Settings
+from models.frames import plain_values
+from models.infer import infer_features, infer_schema
+from models.records import category_text
+
+BLOCK = 2**20
+
+
+def keep_upload(resources: Resources, tenant_id: int, upload: BinaryIO, name: str, label: str | None) -> AnyRow:
+    """The row of a new data set; DataError says what is wrong with the file."""
+    with TemporaryDirectory(prefix="recourse-upload-") as folder:
+        path = Path(folder) / "upload"
+        digest = _copy(upload, path)
+        table = read_table(path, _limits(resources.settings))
+        location = f"datasets/{tenant_id}/{digest}{table.ending}"
+        described = _describe(table, name, location, digest, label)
+        resources.artifacts.put_file(path, location)
+    dataset_id = uuid4()
+    with resources.database.writing() as connection:
+        datasets.add(connection, tenant_id, dataset_id, described, utc_now())
+    return find_dataset(resources.database, tenant_id, dataset_id)
+
+
+def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:
+    with database.reading() as connection:
+        row = datasets.find(connection, tenant_id, dataset_id)
+    if row is None:
+        raise NotFoundError(f"there is no data set {dataset_id}: see GET /datasets")
+    return row
+
+
+def list_datasets(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
+    with database.reading() as connection:
+        return cut(datasets.page(connection, tenant_id, order.after, order.limit + 1), order.limit)
+
+
+def _describe(table: UploadedTable, name: str, location: str, digest: str, label: str | None) -> NewDataset:
+    """Without a label there are features only, and no classes."""
+    frame = table.frame
+    if label is None:
+        schema: dict[str, object] = {"features": [feature.to_json() for feature in infer_features(frame)]}
+        return NewDataset(name, location, digest, len(frame), None, schema, None)
+    inferred = infer_schema(frame, label)
+    return NewDataset(
+        name, location, digest, len(frame), label, inferred.to_json(), _count(frame[label], inferred.classes)
+    )
+
+
+def _count(labels: pd.Series, classes: tuple[str, ...]) -> dict[str, int]:
+    counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
+    return {name: int(counts[name]) for name in classes}
+
+
+def _copy(upload: BinaryIO, path: Path) -> str:
+    """Write the upload to a file; its SHA-256."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        while block := upload.read(BLOCK):
+            digest.update(block)
+            file.write(block)
+    return digest.hexdigest()
+
+
+def _limits(settings: Settings) -> TableLimits:
+    return TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)

@@ -1,0 +1,118 @@
+"""Tables are uploaded, understood, and refused with the reason."""
+
+import io
+from pathlib import Path
+
+import httpx
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.app.api.conftest import Service
+
+LOANS = pd.DataFrame(
+    {
+        "income": [1000 + 7 * n for n in range(40)],
+        "housing": ["own", "rent"] * 20,
+        "approved": ["yes" if n % 3 == 0 else "no" for n in range(40)],
+    }
+)
+
+
+def csv(frame: pd.DataFrame = LOANS) -> bytes:
+    return frame.to_csv(index=False).encode()
+
+
+def upload(
+    client: httpx.Client, content: bytes, label: str | None = "approved", name: str = "loans.csv"
+) -> httpx.Response:
+    return client.post("/datasets", files={"file": (name, content)}, data={"label": label} if label else {})
+
+
+def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) -> None:
+    LOANS.to_parquet(tmp_path / "loans.parquet")
+    from_csv = upload(service.client, csv())
+    from_parquet = upload(service.client, (tmp_path / "loans.parquet").read_bytes(), name="loans.parquet")
+    assert from_csv.status_code == from_parquet.status_code == 201
+    for answer in (from_csv.json(), from_parquet.json()):
+        assert (answer["rows"], answer["label"], answer["class_counts"]) == (40, "approved", {"no": 26, "yes": 14})
+        assert [feature["name"] for feature in answer["schema"]["features"]] == ["income", "housing"]
+        assert answer["schema"]["classes"] == ["no", "yes"]
+    stored = service.resources.artifacts.fetch_file(f"datasets/{service.tenant_id}/{from_csv.json()['digest']}.csv")
+    assert stored.read_bytes() == csv()
+    listed = service.viewer.get("/datasets").json()["items"]
+    assert [item["id"] for item in listed] == [from_parquet.json()["id"], from_csv.json()["id"]]
+    assert service.viewer.get(f"/datasets/{listed[0]['id']}").json() == listed[0]
+
+
+def test_without_a_label_there_are_features_only(service: Service) -> None:
+    answer = upload(service.client, csv(), label=None).json()
+    assert [feature["name"] for feature in answer["schema"]["features"]] == ["income", "housing", "approved"]
+    assert (answer["label"], answer["class_counts"]) == (None, None)
+
+
+def test_a_byte_order_mark_is_not_part_of_a_name(service: Service) -> None:
+    answer = upload(service.client, b"\xef\xbb\xbf" + csv())
+    assert answer.json()["schema"]["features"][0]["name"] == "income"
+
+
+WIDE = (",".join(f"c{n}" for n in range(100_000)) + "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "reason"),
+    [
+        (b"", 422, "empty"),
+        (b"\n\n", 422, "no header"),
+        (b"income,housing,approved\n", 422, "no rows"),
+        (csv().replace(b"income", b"housing", 1), 422, "'housing' twice"),
+        (csv().replace(b"income", b"", 1), 422, "Column 1 has no name"),
+        (csv().replace(b",", b";"), 422, "separate the columns with commas"),
+        (csv() + b"1,own\n", 422, "Line 42 has 2 values, but the header has 3"),
+        (csv() + b"1,own,yes,no\n", 422, "Line 42 has 4 values"),
+        (csv().replace(b"own", b"\xe9", 1), 422, "0xE9; save it as UTF-8"),
+        (csv().decode().encode("utf-16"), 422, "UTF-16"),
+        (csv().replace(b"own", b"\0", 1), 422, "Line 2 holds a NUL"),
+        (csv() + b'1,"own,yes\n', 422, "cannot be read as CSV"),
+        (b"\x1f\x8b" + bytes(100), 415, "gzip"),
+        (b"PK\x03\x04" + bytes(100), 415, "Excel"),
+        (b"PAR1" + bytes(100), 422, "cannot be read as Parquet"),
+        (WIDE, 413, "100000 columns, but 50"),
+        (csv(pd.concat([LOANS] * 200)), 413, "more than 5000 rows"),
+        (csv().replace(b"approved", b"granted", 1), 422, "no label column 'approved'"),
+        (csv(LOANS[LOANS.approved == "no"]), 422, "only one class"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else None,
+)
+def test_a_bad_table_is_refused_with_the_reason(service: Service, content: bytes, status: int, reason: str) -> None:
+    answer = upload(service.client, content)
+    assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
+    assert service.viewer.get("/datasets").json()["items"] == [], "nothing is kept"
+
+
+def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": ["x" * 100_000] * 300}), buffer, compression="zstd", use_dictionary=False)
+    answer = upload(service.client, buffer.getvalue())
+    assert (answer.status_code, "when unpacked" in answer.text) == (413, True)
+
+
+def test_an_upload_past_the_limit_is_refused(service: Service) -> None:
+    assert upload(service.client, bytes(1_100_000)).status_code == 413
+
+
+def test_a_strangers_upload_is_not_read(service: Service) -> None:
+    answer = service.nobody.post("/datasets", content=b"x" * 500_000, headers={"Content-Type": "multipart/form-data"})
+    assert answer.status_code == 401
+
+
+def test_names_are_plain(service: Service) -> None:
+    answer = upload(service.client, csv(), name="../../etc/\u202eloans.csv").json()
+    assert answer["name"] == "loans.csv"
+
+
+def test_another_tenant_sees_nothing(service: Service) -> None:
+    made = upload(service.client, csv()).json()["id"]
+    assert service.stranger.get(f"/datasets/{made}").status_code == 404
+    assert service.stranger.get("/datasets").json()["items"] == []

@@ -1,0 +1,93 @@
+"""What holds for every request: ids, logs, limits, and problems for whatever cannot be read."""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from tests.app.api.conftest import Service
+
+
+def problem(answer: httpx.Response) -> str:
+    """The word of the problem; its form is checked."""
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == answer.status_code
+    assert body["instance"] == answer.headers["X-Request-ID"]
+    assert body["title"] and body["detail"]
+    return str(body["type"]).removeprefix("/problems/")
+
+
+def socket_to(service: Service) -> socket.socket:
+    url = httpx.URL(service.server.url)
+    return socket.create_connection((url.host, url.port or 80), timeout=30)
+
+
+def test_a_sane_request_id_is_kept_and_another_is_replaced(service: Service) -> None:
+    assert service.viewer.get("/datasets", headers={"X-Request-ID": "loan-7.a"}).headers["X-Request-ID"] == "loan-7.a"
+    for odd in ("x" * 101, "two words", '"quoted"'):
+        assert service.viewer.get("/datasets", headers={"X-Request-ID": odd}).headers["X-Request-ID"] != odd
+
+
+def test_what_the_framework_refuses_is_a_problem_too(service: Service) -> None:
+    assert problem(service.admin.get("/nothing")) == "not-found"
+    refused = service.admin.put("/keys", json={})
+    assert (problem(refused), refused.status_code) == ("method", 405)
+    assert {"GET", "POST"} <= set(refused.headers["Allow"].split(", "))
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 50_000, b'{"name": "x"'])
+def test_a_body_that_is_no_json(service: Service, body: bytes) -> None:
+    answer = service.admin.post("/keys", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, problem(answer)) == (400, "malformed")
+
+
+def test_wrong_fields_are_named(service: Service) -> None:
+    answer = service.admin.post("/keys", json={"name": "", "role": "king", "colour": "red"})
+    assert (answer.status_code, problem(answer)) == (422, "validation")
+    assert {error["field"] for error in answer.json()["errors"]} == {"name", "role", "colour"}
+    for name in ("a\u0000b", "\ud800"):
+        body = json.dumps({"name": name}).encode()
+        answer = service.admin.post("/keys", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 422)
+
+
+def test_an_announced_gigabyte_is_refused_before_it_is_read(service: Service) -> None:
+    request = b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nAuthorization: Bearer x\r\n\r\n"
+    with socket_to(service) as connection:
+        connection.sendall(request)
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_without_a_length_is_stopped_at_the_limit(service: Service) -> None:
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(10_000):
+            sent += 10_000
+            yield b" " * 10_000
+
+    try:
+        answer = service.admin.post("/keys", content=pieces(), headers={"Content-Type": "application/json"})
+        assert (answer.status_code, problem(answer)) == (413, "too-large")
+    except httpx.WriteError:
+        pass
+    assert sent < 50_000_000, "it was not read to its end"
+
+
+def test_a_compressed_body_is_not_opened(service: Service) -> None:
+    answer = service.admin.post("/keys", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, problem(answer)) == (415, "media-type")
+
+
+def test_the_log_has_the_template_and_no_secret(service: Service) -> None:
+    with capture_logs() as lines:
+        service.admin.delete("/keys/7d9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", headers={"X-Request-ID": "find-me"})
+    line = next(line for line in lines if line.get("request_id") == "find-me")
+    assert (line["method"], line["path"], line["status"]) == ("DELETE", "/keys/{key_id}", 404)
+    assert line["tenant"] == service.tenant_id and line["ms"] > 0
+    assert not any(key in str(lines) for key in service.keys.values())
