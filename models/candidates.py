@@ -99,12 +99,28 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
 
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
-    origin = model.encoder.encode(allowed.origin)
-    ends = np.empty((len(origin) * count, model.encoder.width))
+    return measure(
+        model, _landings(model, target, allowed, count, seed), target, model.encoder.encode(allowed.origin)
+    )
+
+
+def generate_with_own(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
+) -> tuple[Candidates, Floats]:
+    """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them"""
+    landed = _landings(model, target, allowed, count, seed)
+    everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
+    measured = measure(model, everyone, target, model.encoder.encode(allowed.origin))
+    return Candidates(*(part[:, :count] for part in measured.parts)), measured.agreement[:, count]
+
+
+def _landings(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Records:
+    """Where the paths of the candidates end, decoded (n, count, F)"""
+    ends = np.empty((len(allowed.origin) * count, model.encoder.width))
     for rows, path in paths(model, target, allowed, count, seed):
         ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
     decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
-    return measure(model, decoded.reshape(len(origin), count, -1), target, origin)
+    return decoded.reshape(len(allowed.origin), count, -1)
 
 
 def paths(

@@ -78,7 +78,7 @@ def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Rule:
-    """A fixed solver: its mean speed over one step, the times within the step that it asks for, and how often it asks."""
+    """A fixed solver: its mean speed over one step, the times in that step that it asks for, and how often it asks."""
 
     mean_speed: Callable[[Field, Tensor, float], Tensor]
     stages: tuple[float, ...]

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.density import density_score
 from models.matrix import Encoded
 from models.model import RecourseModel
-from models.slopes import read_with_slopes
+from models.slopes import read, read_with_slopes
 from models.surrogate import Reading
 
 BLOCK = 32
@@ -62,7 +62,7 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
-            readings = model.pair(x)
+            readings = read(model.pair, x)
             votes, dense = torch.sigmoid(target_logit(model, readings, y)), _density(readings, y)
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
@@ -77,8 +77,9 @@ def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) ->
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
             readings, back = read_with_slopes(model.pair, x)
-            logit, dense = target_logit(model, readings, y), _density(readings, y)
-            votes, gradient = torch.sigmoid(logit), back(_target_slope(model, readings, y))
+            logit, others = _logit_and_others(model, readings, y)
+            dense, votes = _density(readings, y), torch.sigmoid(logit)
+            gradient = back(_target_slope(model, others, y))
         size = rows.stop - rows.start
         scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
         slopes.logit[rows], slopes.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
@@ -97,29 +98,31 @@ def _density(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
 
 def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
     """log(a / (1 - a)) of the calibrated agreement a with target (B,) -> (B,)"""
-    scaled = _calibrated(model, readings)
-    chosen = scaled.gather(1, target[:, None])
-    others = scaled.scatter(1, target[:, None], -torch.inf)
-    return chosen.squeeze(1) - torch.logsumexp(others, dim=1)
+    return _logit_and_others(model, readings, target)[0]
 
 
-def _target_slope(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
-    """The slope of `target_logit` along either network's log_valid (B, K); it adds up to zero over the classes"""
-    others = _calibrated(model, readings).scatter(1, target[:, None], -torch.inf)
-    slope = -torch.softmax(others, dim=1)
-    return slope.scatter(1, target[:, None], 1.0) * (model.calibration.slope / 2)
-
-
-def _calibrated(model: RecourseModel, readings: tuple[Reading, Reading]) -> Tensor:
-    """The log of each class's share of votes (B, K), up to a constant"""
+def _logit_and_others(
+    model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
     mean = (readings[0].log_valid + readings[1].log_valid) / 2
-    bias = torch.from_numpy(model.calibration.bias).to(mean.device, torch.float32)
-    return model.calibration.slope * mean + bias
+    bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
+    scaled, column = torch.add(bias, mean, alpha=model.calibration.slope), target[:, None]
+    others = scaled.scatter(1, column, -torch.inf)
+    return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1), others
+
+
+def _target_slope(model: RecourseModel, others: Tensor, target: Tensor) -> Tensor:
+    """The slope of `target_logit` along either network's log_valid (B, K); it adds up to zero over the classes"""
+    slope = torch.softmax(others, dim=1).neg_()
+    return slope.scatter_(1, target[:, None], 1.0).mul_(model.calibration.slope / 2)
 
 
 def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Tensor, Tensor]:
-    """The rows as padded tensors on the model's device."""
-    device = device_of(model)
-    x = torch.from_numpy(points.astype(np.float32)).to(device)
-    y = torch.from_numpy(np.asarray(target, dtype=np.int64)).to(device)
-    return padded(x), padded(y)
+    """The rows as tensors on the model's device, padded with the last row as `padded` does."""
+    count, device = len(points), device_of(model)
+    x = np.empty((count + -count % BLOCK, points.shape[1]), dtype=np.float32)
+    y = np.empty(len(x), dtype=np.int64)
+    x[:count], y[:count] = points, target
+    x[count:], y[count:] = x[count - 1], y[count - 1]
+    return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from models.allowed import Allowed
 from models.answers import Binding, Change, Counterfactual, Explanation, Status, Vote
-from models.candidates import Candidates, generate, measure
+from models.candidates import Candidates, Floats, generate, generate_with_own
 from models.constraints import Constraints, violations
 from models.density import trust_threshold
 from models.diagnosis import binding_constraints, diagnose
@@ -116,12 +116,15 @@ def search(
         asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
-    already, asked = _already(model, target, allowed, config, ensemble)
+    candidates, own = generate_with_own(model, target, allowed, config.candidates, config.seed)
+    already, asked = _already(own, target, allowed, config, ensemble)
     answers: list[_Answer] = []
     open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
     possible = ~already
     for position in range(config.k):
-        answer = _one_answer(model, target, open_to, config, ensemble, left // (config.k - position))
+        if position:
+            candidates = generate(model, target, open_to, config.candidates, config.seed)
+        answer = _one_answer(model, candidates, target, open_to, config, ensemble, left // (config.k - position))
         left = left - answer.queries
         usable = answer.chosen.agreement[:, 0] >= config.floor if position else possible
         answers.append(replace(answer, given=possible & usable))
@@ -131,14 +134,13 @@ def search(
 
 
 def _already(
-    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+    own: Floats, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Which records are in the target class already (n,), and the queries that it took to know (n,)
 
     Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
     """
-    own = measure(model, allowed.origin[:, None], target, model.encoder.encode(allowed.origin))
-    likely = (own.agreement[:, 0] >= CERTAIN) & allowed.own_fits().all(axis=1)
+    likely = (own >= CERTAIN) & allowed.own_fits().all(axis=1)
     asked = np.zeros(len(target), dtype=np.intp)
     if ensemble is None or not likely.any():
         return likely, asked
@@ -150,6 +152,7 @@ def _already(
 
 def _one_answer(
     model: RecourseModel,
+    candidates: Candidates,
     target: Targets,
     allowed: Allowed,
     config: SearchConfig,
@@ -157,7 +160,6 @@ def _one_answer(
     limit: NDArray[np.intp],
 ) -> _Answer:
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
-    candidates = generate(model, target, allowed, config.candidates, config.seed)
     everyone = np.ones(len(target), dtype=np.bool_)
     if ensemble is None:
         price = np.full(len(target), config.price)

@@ -27,18 +27,23 @@ def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading
     return (first, second), lambda slope: back_first(slope) + back_second(slope)
 
 
+def read(pair: SurrogatePair, points: Tensor) -> tuple[Reading, Reading]:
+    """points (B, D) -> what each network says: `pair(points)` without the detour through its modules"""
+    return _read(pair.first, points)[0], _read(pair.second, points)[0]
+
+
 def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
     hidden, backs = points, list[Back]()
-    for layer in net.trunk.children():
+    for layer in net.trunk:
         hidden, back = _step(layer, hidden)
         backs.append(back)
-    head = net.nce if net.votes is None else net.votes
-    logits = net.nce(hidden)
-    if net.votes is None:
+    nce, votes = net.nce, net.votes
+    logits = functional.linear(hidden, nce.weight, nce.bias)
+    if votes is None:
         reading = Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1])
-    else:
-        reading = Reading(logits, torch.log_softmax(net.votes(hidden), dim=1))
-    return reading, partial(_back_through, head, backs)
+        return reading, partial(_back_through, nce, backs)
+    said = functional.linear(hidden, votes.weight, votes.bias)
+    return Reading(logits, torch.log_softmax(said, dim=1)), partial(_back_through, votes, backs)
 
 
 def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class Reading:
 class SurrogateNet(nn.Module):
     """A trunk (D -> width) and its one or two heads."""
 
-    def __init__(self, trunk: nn.Module, width: int, classes: int, votes: bool) -> None:
+    def __init__(self, trunk: nn.Sequential, width: int, classes: int, votes: bool) -> None:
         super().__init__()
         self.trunk = trunk
         self.nce = nn.Linear(width, classes + 1)
