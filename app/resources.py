@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from app.artifacts import ArtifactStore, open_store
+from app.blackbox.registry import EnsembleRegistry
 from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.keys import Keyring, open_keyring
@@ -25,18 +26,21 @@ class Resources:
     artifacts: ArtifactStore
     keyring: Keyring
     keys: KeyCache = field(repr=False)
+    registry: EnsembleRegistry = field(repr=False)
 
 
 def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
     """The resources of one process."""
     keyring = open_keyring(settings)
+    ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
     return Resources(
         settings=settings,
         database=database,
         explainer=explainer,
         queue=queue,
-        ledger=Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds)),
+        ledger=ledger,
         artifacts=open_store(settings),
         keyring=keyring,
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
+        registry=EnsembleRegistry(settings, database, ledger, keyring),
     )

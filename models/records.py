@@ -68,7 +68,10 @@ def _parse_category(feature: Feature, value: object) -> float | Fault:
 def _parse_number(feature: Feature, value: object) -> float | Fault:
     if isinstance(value, FLAGS) or not isinstance(value, NUMBERS):
         return Fault(f"holds {value!r}, which is not a number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return Fault("holds a whole number of more than 300 digits, outside any bounds; send the right one")
     if not math.isfinite(number):
         return Fault(f"holds the infinite number {number}; send a finite one, or nothing if it is missing")
     if feature.kind is Kind.INTEGER and not number.is_integer():

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select, update
 
 from app.db.tables import EnsembleRow
-from app.db.types import AnyRow
+from app.db.types import AnyRow, Document
 
 
 def add(connection: Connection, tenant_id: int, name: str, version: str, now: datetime) -> int:
@@ -18,6 +18,53 @@ def find(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
     table = EnsembleRow.__table__
     return connection.execute(select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)).one_or_none()
+
+
+def find_by_id(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
+    """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
+    table = EnsembleRow.__table__
+    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.id == ensemble_id)
+    return connection.execute(mine).one_or_none()
+
+
+def lock(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """The row, held until the transaction ends."""
+    table = EnsembleRow.__table__
+    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
+    return connection.execute(mine.with_for_update()).one_or_none()
+
+
+def page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+    """The tenant's ensembles, oldest first."""
+    table = EnsembleRow.__table__
+    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.id > after).order_by(table.c.id).limit(limit)
+    return list(connection.execute(mine).all())
+
+
+def describe_remote(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    version: str,
+    schema: Document,
+    endpoints: Document,
+    credentials: str | None,
+) -> None:
+    """Say what a registered ensemble is and where it is asked."""
+    members = [member for endpoint in endpoints for member in endpoint["members"]]
+    connection.execute(
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == tenant_id, EnsembleRow.id == ensemble_id)
+        .values(
+            kind="remote",
+            version=version,
+            members=members,
+            classes=schema["classes"],
+            schema=schema,
+            endpoints=endpoints,
+            credentials=credentials,
+        )
+    )
 
 
 def set_version(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> bool:

@@ -1,0 +1,123 @@
+"""From the row of an ensemble to its meter: the one place that knows how endpoints and credentials are stored.
+
+The API, the explainer and the trainer use it; what they get can be asked through the ledger only.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+
+from pydantic import SecretStr
+
+from app.blackbox.address import AddressPolicy
+from app.blackbox.endpoint import Endpoint, Layout
+from app.blackbox.meter import EnsembleMeter
+from app.db import ensembles
+from app.db.answers import AnswerOwner
+from app.db.engine import Database
+from app.db.types import AnyRow, Document
+from app.errors import NotFoundError
+from app.keys import Keyring
+from app.ledger.ledger import Ledger
+from app.settings import Settings
+from models.ensemble.protocol import Ensemble
+from models.errors import ConfigError
+from models.schema import Schema
+
+MOST_OPEN = 32
+
+
+class EnsembleRegistry:
+    """Opens ensembles; remote ones stay open, with their connections and breakers, until their row changes."""
+
+    def __init__(self, settings: Settings, database: Database, ledger: Ledger, keyring: Keyring) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._keyring = keyring
+        self._addresses = AddressPolicy.parse(
+            settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
+        )
+        self._open: OrderedDict[tuple[int, int], tuple[object, EnsembleMeter]] = OrderedDict()
+        self._lock = Lock()
+
+    def local(self, ensemble: Ensemble, tenant_id: int, ensemble_id: int, version: str) -> EnsembleMeter:
+        """Around an ensemble that was loaded from a model's artifact; the caller keeps it."""
+        owner = AnswerOwner(tenant_id, ensemble_id, version)
+        return EnsembleMeter.local(ensemble, self._database, self._ledger, owner)
+
+    def remote(self, tenant_id: int, ensemble_id: int) -> EnsembleMeter:
+        """The tenant's registered ensemble as its row says now; do not close it, the registry does."""
+        with self._database.reading() as connection:
+            row = ensembles.find_by_id(connection, tenant_id, ensemble_id)
+        if row is None:
+            raise NotFoundError(f"there is no ensemble {ensemble_id}: see GET /ensembles")
+        return self.remote_of(row)
+
+    def remote_of(self, row: AnyRow) -> EnsembleMeter:
+        """The same, for a row that was read just now."""
+        if row.kind != "remote":
+            raise ConfigError(f"the ensemble {row.name!r} is not a remote one: ask it through its model")
+        key, state = (row.tenant_id, row.id), (row.version, row.endpoints, row.credentials, row.schema)
+        with self._lock:
+            held = self._open.get(key)
+            if held is None or held[0] != state:
+                # One that is replaced is not closed: a request may still be using it. It goes with its last user.
+                held = (state, self._connect(row))
+                self._open[key] = held
+            self._open.move_to_end(key)
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return held[1]
+
+    def check(self, schema: Schema, endpoints: Sequence[Endpoint]) -> None:
+        """Raise what would be in the way of calling these endpoints; nothing is called."""
+        if not endpoints:
+            raise ConfigError("an ensemble has no endpoint: name one or more")
+        for endpoint in endpoints:
+            self._addresses.origin(endpoint.url)
+        members = [member for endpoint in endpoints for member in endpoint.members]
+        if len(set(members)) != len(members):
+            raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(members))}")
+
+    def seal(self, endpoints: Sequence[Endpoint]) -> str | None:
+        """The credentials as they are stored: encrypted, in the order of the endpoints."""
+        secrets = [None if one.credential is None else one.credential.get_secret_value() for one in endpoints]
+        return self._keyring.encrypt(json.dumps(secrets)) if any(secrets) else None
+
+    def close(self) -> None:
+        with self._lock:
+            for _, meter in self._open.values():
+                meter.close()
+            self._open.clear()
+
+    def _connect(self, row: AnyRow) -> EnsembleMeter:
+        secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
+        endpoints = tuple(_parse(stored, secret) for stored, secret in zip(row.endpoints, secrets, strict=True))
+        owner = AnswerOwner(row.tenant_id, row.id, row.version)
+        schema = Schema.from_json(row.schema)
+        return EnsembleMeter.remote(schema, endpoints, self._addresses, self._database, self._ledger, owner)
+
+
+def describe(endpoint: Endpoint) -> dict[str, Document]:
+    """An endpoint as it is stored and shown: without its credential."""
+    return {
+        "url": endpoint.url,
+        "model": endpoint.model,
+        "members": list(endpoint.members),
+        "outputs": list(endpoint.outputs),
+        "layout": endpoint.layout.value,
+        "seconds": endpoint.seconds,
+    }
+
+
+def _parse(stored: dict[str, Document], secret: str | None) -> Endpoint:
+    return Endpoint(
+        url=stored["url"],
+        model=stored["model"],
+        members=tuple(stored["members"]),
+        outputs=tuple(stored["outputs"]),
+        layout=Layout(stored["layout"]),
+        credential=None if secret is None else SecretStr(secret),
+        seconds=stored["seconds"],
+    )
