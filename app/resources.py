@@ -9,6 +9,7 @@ from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.keys import Keyring, open_keyring
 from app.ledger.ledger import Ledger
+from app.services.idempotency import Once
 from app.services.key_cache import KeyCache
 from app.settings import Settings
 from app.training.protocol import TrainingQueue
@@ -27,6 +28,7 @@ class Resources:
     keyring: Keyring
     keys: KeyCache = field(repr=False)
     registry: EnsembleRegistry = field(repr=False)
+    once: Once = field(repr=False)
 
 
 def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
@@ -43,4 +45,5 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         keyring=keyring,
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
         registry=EnsembleRegistry(settings, database, ledger, keyring),
+        once=Once(database, settings.idempotency_open_seconds),
     )

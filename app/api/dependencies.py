@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
@@ -16,6 +16,7 @@ from app.explaining.protocol import Explainer
 from app.ledger.ledger import Ledger
 from app.problems import request_id_of
 from app.resources import Resources
+from app.services.idempotency import KeyedBody
 from app.services.key_cache import Principal
 from app.settings import Settings
 from app.training.protocol import TrainingQueue
@@ -105,6 +106,22 @@ async def _artifacts(request: Request) -> ArtifactStore:
     return resources_of(request).artifacts
 
 
+async def _keyed_body(
+    request: Request,
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=200,
+            pattern=r"^[!-~]+$",
+            description="Any text of your choice; the same request under the same key is answered once.",
+        ),
+    ] = None,
+) -> KeyedBody | None:
+    return None if key is None else KeyedBody.of(key, await request.body())
+
+
 async def _request_id(request: Request) -> str:
     return request_id_of(request)
 
@@ -118,4 +135,5 @@ LedgerDep = Annotated[Ledger, Depends(_ledger)]
 ExplainerDep = Annotated[Explainer, Depends(_explainer)]
 QueueDep = Annotated[TrainingQueue, Depends(_queue)]
 ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
+IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
 RequestId = Annotated[str, Depends(_request_id)]

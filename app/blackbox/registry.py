@@ -39,6 +39,8 @@ class EnsembleRegistry:
             settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
         )
         self._open: OrderedDict[tuple[int, int], tuple[object, EnsembleMeter]] = OrderedDict()
+        self._retired: list[EnsembleMeter] = []
+        """Replaced or put aside; a request may still be using one, so they are closed at the end only."""
         self._lock = Lock()
 
     def local(self, ensemble: Ensemble, tenant_id: int, ensemble_id: int, version: str) -> EnsembleMeter:
@@ -62,13 +64,14 @@ class EnsembleRegistry:
         with self._lock:
             held = self._open.get(key)
             if held is None or held[0] != state:
-                # One that is replaced is not closed: a request may still be using it. It goes with its last user.
+                if held is not None:
+                    self._retired.append(held[1])
                 held = (state, self._connect(row))
                 self._open[key] = held
             self._open.move_to_end(key)
             if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
-        return held[1]
+                self._retired.append(self._open.popitem(last=False)[1][1])
+            return held[1]
 
     def check(self, schema: Schema, endpoints: Sequence[Endpoint]) -> None:
         """Raise what would be in the way of calling these endpoints; nothing is called."""
@@ -87,9 +90,10 @@ class EnsembleRegistry:
 
     def close(self) -> None:
         with self._lock:
-            for _, meter in self._open.values():
+            for meter in (*self._retired, *(meter for _, meter in self._open.values())):
                 meter.close()
             self._open.clear()
+            self._retired.clear()
 
     def _connect(self, row: AnyRow) -> EnsembleMeter:
         secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)

@@ -1,0 +1,114 @@
+"""Idempotency-Key: a request that is sent again under its key gets the answer of the first, and nothing happens twice.
+
+Only answers that succeeded are kept: a request that failed has done nothing, and may be sent again as it is.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from anyio import CancelScope, to_thread
+
+from app.db import idempotency
+from app.db.engine import Database
+from app.db.idempotency import KeyUse
+from app.errors import InFlightError, ReusedKeyError
+from app.ledger.ledger import utc_now
+
+REPLAYED = "Idempotent-Replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedBody:
+    """The key that a request came with, and the digest of its body."""
+
+    key: str
+    digest: str
+
+    @classmethod
+    def of(cls, key: str, body: bytes) -> "KeyedBody":
+        return cls(key, hashlib.sha256(body).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it is sent: the JSON text of its body."""
+
+    status: int
+    body: str
+    replayed: bool = False
+
+
+class Once:
+    """Runs a request once a key. `open_seconds`: after that a request that never ended counts as crashed."""
+
+    def __init__(self, database: Database, open_seconds: float) -> None:
+        self._database = database
+        self._patience = timedelta(seconds=open_seconds)
+
+    def run(self, tenant_id: int, route: str, keyed: KeyedBody | None, work: Callable[[], Answer]) -> Answer:
+        """The answer of `work`, or of the request that came with the same key before."""
+        if keyed is None:
+            return work()
+        use = KeyUse(tenant_id, route, keyed.key, keyed.digest, utc_now())
+        earlier = self._begin(use)
+        if earlier is not None:
+            return earlier
+        try:
+            answer = work()
+        except BaseException:
+            self._forget(use)
+            raise
+        self._finish(use, answer)
+        return answer
+
+    async def run_async(
+        self, tenant_id: int, route: str, keyed: KeyedBody | None, work: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        """The same for work on the event loop; the database is asked in a thread."""
+        if keyed is None:
+            return await work()
+        use = KeyUse(tenant_id, route, keyed.key, keyed.digest, utc_now())
+        earlier = await to_thread.run_sync(self._begin, use)
+        if earlier is not None:
+            return earlier
+        try:
+            answer = await work()
+        except BaseException:
+            # Also when the caller has hung up: the row would answer 409 until it counts as crashed.
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self._forget, use)
+            raise
+        await to_thread.run_sync(self._finish, use, answer)
+        return answer
+
+    def _begin(self, use: KeyUse) -> Answer | None:
+        """None if this request is the one to answer, else the earlier answer."""
+        with self._database.writing() as connection:
+            if idempotency.begin(connection, use):
+                return None
+            row = idempotency.find(connection, use)
+            if row is None:
+                raise _in_flight(use)
+            if row.body_digest != use.body_digest:
+                raise ReusedKeyError(
+                    f"the idempotency key {use.key!r} came with another body before: take a new key for a new request"
+                )
+            if row.state == "done":
+                return Answer(row.status, row.response, replayed=True)
+            if not idempotency.take_over(connection, use, use.began - self._patience):
+                raise _in_flight(use)
+            return None
+
+    def _finish(self, use: KeyUse, answer: Answer) -> None:
+        with self._database.writing() as connection:
+            idempotency.finish(connection, use, answer.status, answer.body)
+
+    def _forget(self, use: KeyUse) -> None:
+        with self._database.writing() as connection:
+            idempotency.forget(connection, use)
+
+
+def _in_flight(use: KeyUse) -> InFlightError:
+    return InFlightError(f"the request of idempotency key {use.key!r} is being answered: ask again in a moment")

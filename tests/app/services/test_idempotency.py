@@ -1,0 +1,141 @@
+"""A request that is sent twice happens once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Event
+
+import anyio
+import pytest
+
+from app.db import idempotency
+from app.db.engine import Database
+from app.db.idempotency import KeyUse
+from app.errors import InFlightError, ReusedKeyError
+from app.ledger.ledger import utc_now
+from app.services.idempotency import Answer, KeyedBody, Once
+from models.errors import TargetError
+from tests.app.conftest import Customer
+
+FIRST = KeyedBody.of("k", b"body")
+
+
+class Counter:
+    """Work that counts how often it was done."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def __call__(self) -> Answer:
+        self.done += 1
+        return Answer(201, f'{{"number": {self.done}}}')
+
+
+def test_the_second_gets_the_answer_of_the_first(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+    first = once.run(customer.tenant_id, "/train", FIRST, work)
+    again = once.run(customer.tenant_id, "/train", FIRST, work)
+    assert (first.body, first.replayed) == ('{"number": 1}', False)
+    assert (again.body, again.status, again.replayed, work.done) == (first.body, 201, True, 1)
+
+
+def test_another_route_body_or_no_key_is_another_request(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+    once.run(customer.tenant_id, "/train", FIRST, work)
+    once.run(customer.tenant_id, "/explain", FIRST, work)
+    once.run(customer.tenant_id, "/train", None, work)
+    assert work.done == 3
+    with pytest.raises(ReusedKeyError):
+        once.run(customer.tenant_id, "/train", KeyedBody.of("k", b"other"), work)
+    assert work.done == 3
+
+
+def test_what_failed_may_be_sent_again(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+
+    def fail() -> Answer:
+        raise TargetError("no such class")
+
+    for _ in range(2):
+        with pytest.raises(TargetError):
+            once.run(customer.tenant_id, "/train", FIRST, fail)
+    assert not once.run(customer.tenant_id, "/train", FIRST, work).replayed
+
+
+def test_while_the_first_is_answered_the_second_has_to_wait(database: Database, customer: Customer) -> None:
+    once, begun, go = Once(database, 60), Event(), Event()
+
+    def slow() -> Answer:
+        begun.set()
+        assert go.wait(30)
+        return Answer(200, "{}")
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(once.run, customer.tenant_id, "/train", FIRST, slow)
+        assert begun.wait(30)
+        with pytest.raises(InFlightError):
+            once.run(customer.tenant_id, "/train", FIRST, slow)
+        go.set()
+        assert not first.result(30).replayed
+    assert once.run(customer.tenant_id, "/train", FIRST, slow).replayed
+
+
+def test_of_many_at_once_one_is_done(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+
+    def ask(_: int) -> bool:
+        try:
+            once.run(customer.tenant_id, "/train", FIRST, work)
+        except InFlightError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert any(pool.map(ask, range(24)))
+    assert work.done == 1
+
+
+def test_a_crashed_request_is_taken_over_and_cannot_answer_any_more(database: Database, customer: Customer) -> None:
+    crashed = KeyUse(customer.tenant_id, "/train", "k", FIRST.digest, utc_now() - timedelta(seconds=100))
+    with database.writing() as connection:
+        assert idempotency.begin(connection, crashed)
+    with pytest.raises(InFlightError):
+        Once(database, 200).run(customer.tenant_id, "/train", FIRST, Counter())
+    answer = Once(database, 60).run(customer.tenant_id, "/train", FIRST, Counter())
+    with database.writing() as connection:
+        idempotency.finish(connection, crashed, 500, "from the grave")
+        idempotency.forget(connection, crashed)
+    again = Once(database, 60).run(customer.tenant_id, "/train", FIRST, Counter())
+    assert (again.body, again.replayed) == (answer.body, True)
+
+
+def test_on_the_event_loop_a_caller_that_hangs_up_frees_the_key(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+
+    async def run() -> None:
+        async def never() -> Answer:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        with anyio.move_on_after(0.2):
+            await once.run_async(customer.tenant_id, "/explain", FIRST, never)
+
+        async def soon() -> Answer:
+            return work()
+
+        for _ in range(2):
+            await once.run_async(customer.tenant_id, "/explain", FIRST, soon)
+
+    anyio.run(run)
+    assert work.done == 1
+
+
+def test_old_answers_are_dropped(database: Database, customer: Customer) -> None:
+    once, work = Once(database, 60), Counter()
+    once.run(customer.tenant_id, "/train", FIRST, work)
+    assert (_drop(database, timedelta(hours=1)), _drop(database, timedelta(0))) == (0, 1)
+    assert not once.run(customer.tenant_id, "/train", FIRST, work).replayed
+
+
+def _drop(database: Database, age: timedelta) -> int:
+    with database.writing() as connection:
+        return idempotency.drop_older(connection, utc_now() - age)
