@@ -9,6 +9,7 @@ from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.keys import Keyring, open_keyring
 from app.ledger.ledger import Ledger
+from app.services.decisions import DecisionWriter
 from app.services.idempotency import Once
 from app.services.key_cache import KeyCache
 from app.settings import Settings
@@ -28,6 +29,7 @@ class Resources:
     keyring: Keyring
     keys: KeyCache = field(repr=False)
     registry: EnsembleRegistry = field(repr=False)
+    decisions: DecisionWriter = field(repr=False)
     once: Once = field(repr=False)
 
 
@@ -45,5 +47,6 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         keyring=keyring,
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
         registry=EnsembleRegistry(settings, database, ledger, keyring),
+        decisions=DecisionWriter(database),
         once=Once(database, settings.idempotency_open_seconds),
     )

@@ -43,13 +43,13 @@ class ResidentExplainer:
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         kind = config_of(order)
-        held = self._shelf.hold(order.tenant_id, order.version_id)
-        async with _until(order.deadline, len(order.records)), held as version:
+        async with _until(order.deadline, len(order.records)):
+            version = await self._shelf.take(order.tenant_id, order.version_id)
             return await self._batcher.submit(version, order, kind)
 
     async def verify(self, order: VerifyOrder) -> VerifyAnswer:
-        held = self._shelf.hold(order.tenant_id, order.version_id)
-        async with _until(order.deadline, len(order.records)), held as version:
+        async with _until(order.deadline, len(order.records)):
+            version = await self._shelf.take(order.tenant_id, order.version_id)
             work = partial(ask_ensemble, version, order, Deadline(order.deadline))
             return await asyncio.get_running_loop().run_in_executor(self._asking, work)
 

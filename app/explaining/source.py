@@ -2,17 +2,17 @@
 
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from uuid import UUID
 
 from app.artifacts import ArtifactStore
 from app.blackbox.meter import EnsembleMeter
+from app.blackbox.registry import EnsembleRegistry
 from app.db import serving
-from app.db.answers import AnswerOwner
 from app.db.engine import Database
 from app.db.types import AnyRow
 from app.errors import NotFoundError
 from app.explaining.versions import LoadedVersion
-from app.ledger.ledger import Ledger
 from models.artifact import load_ensemble_of, load_model
 from models.errors import ArtifactError
 from models.sealed import check_seal
@@ -21,9 +21,11 @@ from models.sealed import check_seal
 class VersionSource:
     """Loads what a training published; it blocks."""
 
-    def __init__(self, database: Database, ledger: Ledger, store: ArtifactStore, device: str = "cpu") -> None:
+    def __init__(
+        self, database: Database, registry: EnsembleRegistry, store: ArtifactStore, device: str = "cpu"
+    ) -> None:
         self._database = database
-        self._ledger = ledger
+        self._registry = registry
         self._store = store
         self._device = device
 
@@ -36,9 +38,26 @@ class VersionSource:
         folder = self._store.fetch_folder(row.location)
         found = check_seal(folder)
         if found != row.digest:
-            raise ArtifactError(f"The model in '{row.location}' has the hash {found}, not {row.digest}.")
-        return LoadedVersion(load_model(folder, self._device), partial(self._open_meter, tenant_id, row, folder))
+            raise ArtifactError(f"The model in '{row.location}' has the hash {found}, but {row.digest} was published.")
+        model = load_model(folder, self._device)
+        if row.ensemble_kind == "remote":
+            # Not kept: its row may change at any time, and the registry keeps what is open.
+            return LoadedVersion(model, partial(self._registry.remote, tenant_id, row.ensemble_id))
+        return LoadedVersion(model, _LocalMeter(self._registry, tenant_id, row, folder))
 
-    def _open_meter(self, tenant_id: int, row: AnyRow, folder: Path) -> EnsembleMeter:
-        owner = AnswerOwner(tenant_id, row.ensemble_id, row.ensemble_version)
-        return EnsembleMeter.local(load_ensemble_of(folder), self._database, self._ledger, owner)
+
+class _LocalMeter:
+    """The ensemble that was saved with the model: loaded when it is first asked, then kept."""
+
+    def __init__(self, registry: EnsembleRegistry, tenant_id: int, row: AnyRow, folder: Path) -> None:
+        self._registry = registry
+        self._owner = (tenant_id, int(row.ensemble_id), str(row.ensemble_version))
+        self._folder = folder
+        self._meter: EnsembleMeter | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> EnsembleMeter:
+        with self._lock:
+            if self._meter is None:
+                self._meter = self._registry.local(load_ensemble_of(self._folder), *self._owner)
+            return self._meter

@@ -1,0 +1,105 @@
+"""POST /explain: resolve the model, run the order, keep the decision records, and only then answer."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from anyio import to_thread
+from pydantic_core import to_json
+
+from app.db import serving
+from app.db.engine import Database
+from app.db.explanations import Decision
+from app.db.types import AnyRow
+from app.errors import NotFoundError, TooLargeError
+from app.explaining.protocol import ExplainAnswer
+from app.explaining.request import ExplainRequest
+from app.ledger.ledger import utc_now
+from app.resources import Resources
+from app.settings import Settings
+
+MOST_WORK = 300_000
+"""Paths that one request may ask for: 1,000 records with 30 candidates and k = 10."""
+
+
+async def explain(resources: Resources, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
+    """The reply's JSON; every record's row is in the database before it is returned."""
+    deadline = time.monotonic() + deadline_seconds(resources.settings, request.deadline_ms)
+    _check_size(resources.settings, request)
+    version = await to_thread.run_sync(find_active, resources.database, tenant_id, request.model)
+    answer = await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+    ids = [uuid4() for _ in answer.records]
+    await resources.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
+    return _reply(request_id, request, version, answer, ids)
+
+
+def find_active(database: Database, tenant_id: int, name: str) -> AnyRow:
+    """The version that answers under the name now; a request keeps it, whatever is activated meanwhile."""
+    with database.reading() as connection:
+        found = serving.find_active(connection, tenant_id, name)
+    if found is None:
+        raise NotFoundError(f"there is no trained model '{name}': see GET /models")
+    return found
+
+
+def deadline_seconds(settings: Settings, asked_ms: int | None) -> float:
+    """What the request asks for, within what the operator allows."""
+    return min(asked_ms or settings.deadline_ms, settings.max_deadline_ms) / 1000
+
+
+def _check_size(settings: Settings, request: ExplainRequest) -> None:
+    records = len(request.records)
+    if records > settings.max_records:
+        raise TooLargeError(f"{records} records were sent, {settings.max_records} is the limit: send them in parts")
+    if request.work > MOST_WORK:
+        fact = f"{records} records, {request.candidates} candidates and k = {request.k} make {request.work} paths"
+        raise TooLargeError(f"{fact}, {MOST_WORK} is the limit: ask for fewer at a time")
+
+
+def _decisions(
+    tenant_id: int,
+    request_id: str,
+    request: ExplainRequest,
+    version_id: UUID,
+    answer: ExplainAnswer,
+    ids: Sequence[UUID],
+) -> list[Decision]:
+    now: datetime = utc_now()
+    order = to_json(request.document())
+    return [
+        Decision(
+            id=ids[position],
+            tenant_id=tenant_id,
+            model_version_id=version_id,
+            request_id=request_id,
+            position=position,
+            target=request.target,
+            record=to_json(record, inf_nan_mode="null"),
+            order=order,
+            status=answered.status,
+            answer=answered.body,
+            queries=answered.queries,
+            created_at=now,
+        )
+        for position, (record, answered) in enumerate(zip(request.records, answer.records, strict=True))
+    ]
+
+
+def _reply(
+    request_id: str, request: ExplainRequest, version: AnyRow, answer: ExplainAnswer, ids: Sequence[UUID]
+) -> bytes:
+    """The answers are JSON already; only the head and the ids are written here."""
+    head = {
+        "request_id": request_id,
+        "model": version.model,
+        "version": version.number,
+        "target": request.target,
+        "seed": request.seed,
+        "queries": sum(record.queries for record in answer.records),
+    }
+    each = (
+        b'{"id":"%s",%s' % (str(identity).encode(), record.body[1:])
+        for identity, record in zip(ids, answer.records, strict=True)
+    )
+    return to_json(head)[:-1] + b',"explanations":[' + b",".join(each) + b"]}"
