@@ -3,7 +3,7 @@
 from fastapi import APIRouter, FastAPI
 
 from app import problems
-from app.api import datasets, keys
+from app.api import budgets, datasets, ensembles, explain, explanations, jobs, keys, models, train
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
 from app.db.engine import Database
@@ -31,7 +31,17 @@ def create_app(settings: Settings, database: Database, explainer: Explainer, que
 
 def routers() -> tuple[APIRouter, ...]:
     """Every router, in the order of the documentation."""
-    return (datasets.router, keys.router)
+    return (
+        explain.router,
+        explanations.router,
+        datasets.router,
+        train.router,
+        jobs.router,
+        models.router,
+        ensembles.router,
+        budgets.router,
+        keys.router,
+    )
 
 
 DESCRIPTION = "Counterfactual explanations that hold across many models, within a query budget."

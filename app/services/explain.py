@@ -17,10 +17,24 @@ from app.explaining.protocol import ExplainAnswer
 from app.explaining.request import ExplainRequest
 from app.ledger.ledger import utc_now
 from app.resources import Resources
+from app.services.idempotency import Answer, KeyedBody
 from app.settings import Settings
 
 MOST_WORK = 300_000
 """Paths that one request may ask for: 1,000 records with 30 candidates and k = 10."""
+
+
+async def explain_once(
+    resources: Resources, tenant_id: int, request_id: str, key: KeyedBody | None, request: ExplainRequest
+) -> Answer:
+    """The answer, or the one that the same request got before under its Idempotency-Key."""
+
+    async def work() -> Answer:
+        return Answer(200, (await explain(resources, tenant_id, request_id, request)).decode())
+
+    # KServe's form names the model in the path, so the body alone does not say what was asked.
+    keyed = None if key is None else KeyedBody.of(key.key, f"{key.digest} {request.model}".encode())
+    return await resources.once.run_async(tenant_id, "/explain", keyed, work)
 
 
 async def explain(resources: Resources, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
