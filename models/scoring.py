@@ -14,10 +14,10 @@ from models.model import RecourseModel
 from models.slopes import read, read_with_slopes
 from models.surrogate import Reading
 
-BLOCK = 32
+BLOCK = 16
 """Rows are padded to a multiple of this: with fewer, the linear algebra takes another path, and a record's answer would
 differ in its last bits from the answer that it gets in a large batch."""
-CHUNK = 256 * BLOCK
+CHUNK = 512 * BLOCK
 
 Targets = NDArray[np.int64]
 

@@ -47,7 +47,7 @@ class SearchConfig:
     min_agreement: float = 1.0
     max_queries: int = 0
     seed: int = 0
-    polish_rounds: int = 6
+    polish_rounds: int = 4
     polish_starts: int = 1
 
     def __post_init__(self) -> None:

@@ -1,0 +1,166 @@
+"""The moves that polishing knows: every change of one feature, what it would lead to, and whether it is allowed."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.allowed import Allowed
+from models.encoding import Encoder
+from models.grid import snap
+from models.matrix import Encoded, Records
+
+WAYS = (0.5, 0.8, 1.2)
+"""A number goes this share of its way from the applicant's value."""
+STRIDE = 0.3
+"""A number also goes this many standard deviations up or down from where it is."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The M moves that the schema knows, all (M,).
+
+    feature  which one is changed
+    way      the share of a number's change that is kept; 0 goes back to the applicant's own value, NaN for a category
+    stride   how far a number goes beyond that, in standard deviations
+    level    the category that is taken, -1 for none
+    first    the feature's first column, second its other one (the same for a number)
+    back     whether the move goes back to the applicant's own value
+    cosine   where the category stands on its circle, and sine
+    step     the grid of the number
+    of       (F, L): the moves of each feature, filled up with the first
+    """
+
+    feature: NDArray[np.intp]
+    way: Floats
+    stride: Floats
+    level: NDArray[np.intp]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    back: NDArray[np.bool_]
+    cosine: Floats
+    sine: Floats
+    step: Floats
+    of: NDArray[np.intp]
+
+
+@lru_cache(maxsize=64)
+def catalogue_of(encoder: Encoder) -> Catalogue:
+    moves: list[tuple[int, float, float, int]] = []
+    for j, feature in enumerate(encoder.schema.features):
+        moves.append((j, 0.0, 0.0, -1))
+        if feature.is_categorical:
+            moves += [(j, np.nan, 0.0, level) for level in range(len(feature.categories))]
+        else:
+            moves += [(j, way, 0.0, -1) for way in WAYS]
+            moves += [(j, 1.0, sign * STRIDE, -1) for sign in (-1.0, 1.0)]
+    columns, ways, strides, levels = (np.array(part) for part in zip(*moves, strict=True))
+    circle = np.zeros((len(moves), 2))
+    for position in np.flatnonzero(levels >= 0):
+        circle[position] = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
+    return Catalogue(
+        feature=columns,
+        way=ways,
+        stride=strides,
+        level=levels,
+        first=np.array([encoder.columns[j].start for j in columns]),
+        second=np.array([encoder.columns[j].stop - 1 for j in columns]),
+        back=ways == 0.0,
+        cosine=circle[:, 0],
+        sine=circle[:, 1],
+        step=np.array([encoder.schema.features[j].step for j in columns]),
+        of=_moves_by_feature(columns, len(encoder.schema.features)),
+    )
+
+
+def _moves_by_feature(columns: NDArray[np.intp], features: int) -> NDArray[np.intp]:
+    """columns (M,), the feature of each move -> (F, L)"""
+    own = [np.flatnonzero(columns == j) for j in range(features)]
+    longest = max(len(moves) for moves in own)
+    return np.stack([np.concatenate([moves, np.repeat(moves[:1], longest - len(moves))]) for moves in own])
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What stays the same for n records while they are polished: origin (n, F), home (n, D) and, of each move, (n, M).
+
+    own       the applicant's value, and base the number that stands for it
+    lower     the least and upper the largest number allowed
+    opened    whether the constraints allow the move, save for a number's limits
+    """
+
+    catalogue: Catalogue
+    origin: Records
+    home: Encoded
+    own: Records
+    base: Records
+    lower: Records
+    upper: Records
+    opened: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, encoder: Encoder, allowed: Allowed) -> "Ground":
+        catalogue = catalogue_of(encoder)
+        j, level = catalogue.feature, catalogue.level
+        own = allowed.origin[:, j]
+        listed = (level < 0) | allowed.levels[:, j, np.maximum(level, 0)]
+        opened = allowed.movable[:, j] & np.where(catalogue.back, allowed.own_fits()[:, j], listed)
+        base = np.where(np.isnan(own), encoder.fill[j], own)
+        home = encoder.encode(allowed.origin)
+        return cls(catalogue, allowed.origin, home, own, base, allowed.lower[:, j], allowed.upper[:, j], opened)
+
+    def rows(self, rows: NDArray[np.intp]) -> "Ground":
+        lower, upper, opened = self.lower[rows], self.upper[rows], self.opened[rows]
+        own, base = self.own[rows], self.base[rows]
+        return Ground(self.catalogue, self.origin[rows], self.home[rows], own, base, lower, upper, opened)
+
+
+def proposals(encoder: Encoder, ground: Ground, here: Records) -> Records:
+    """here (n, M), the value of each move's feature -> its new value (n, M), on the grid and allowed; NaN is missing"""
+    catalogue = ground.catalogue
+    at = np.where(np.isnan(here), encoder.fill[catalogue.feature], here)
+    number = ground.base + catalogue.way * (at - ground.base) + catalogue.stride * encoder.scale[catalogue.feature]
+    number = snap(np.clip(number, ground.lower, ground.upper), catalogue.step)
+    value = np.where(catalogue.level >= 0, catalogue.level, number)
+    return np.where(catalogue.back, ground.own, value)
+
+
+def permitted(ground: Ground, values: Records, here: Records) -> NDArray[np.bool_]:
+    """Which moves (n, M) change something and lead to an allowed value."""
+    inside = (values >= ground.lower) & (values <= ground.upper)
+    free = ground.catalogue.back | (ground.catalogue.level >= 0)
+    open_moves: NDArray[np.bool_] = ground.opened & ~same(values, here) & (free | inside)
+    return open_moves
+
+
+def same(values: Records, others: Records) -> NDArray[np.bool_]:
+    """Where they are equal, missing equal to missing."""
+    equal: NDArray[np.bool_] = (values == others) | (np.isnan(values) & np.isnan(others))
+    return equal
+
+
+def effects(
+    encoder: Encoder, ground: Ground, values: Records, at: Encoded, gradient: Encoded
+) -> tuple[Floats, Floats]:
+    """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
+    catalogue = ground.catalogue
+    j, first, second = catalogue.feature, catalogue.first, catalogue.second
+    filled = np.where(np.isnan(values), encoder.fill[j], values)
+    number = (filled - encoder.mean[j]) / encoder.scale[j]
+    home = ground.home[:, first]
+    new = np.where(catalogue.level >= 0, catalogue.cosine, np.where(catalogue.back, home, number))
+    shift, squared = _column_effect(new, at[:, first], home, gradient[:, first])
+    paired = first != second
+    if not paired.any():
+        return shift, squared
+    home = ground.home[:, second]
+    other = np.where(catalogue.back, home, catalogue.sine)
+    more, wider = _column_effect(other, at[:, second], home, gradient[:, second])
+    return shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
+
+
+def _column_effect(new: Floats, old: Floats, home: Floats, slope: Floats) -> tuple[Floats, Floats]:
+    return (new - old) * slope, (new - home) ** 2 - (old - home) ** 2
