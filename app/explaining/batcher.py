@@ -11,20 +11,26 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from app.errors import DeadlineError, OverloadedError, UnavailableError
 from app.explaining.protocol import ExplainAnswer, ExplainOrder
 from app.explaining.versions import LoadedVersion
+from models.flow import STEPS
 
+USUAL_PATHS = 60
 Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Sequence[ExplainAnswer | Exception]]
 
 
-class BatchObserver(Protocol):
-    """Told of each batch, for the metrics."""
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """One batch, for the metrics; evaluations: of the velocity field, counted once a path."""
 
-    def __call__(self, records: int, orders: int, seconds: float) -> None: ...
+    records: int
+    orders: int
+    seconds: float
+    evaluations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ Line: TypeAlias = deque[_Waiting]
 class Batcher:
     """Queues and engine threads; every method is called on the event loop."""
 
-    def __init__(self, run: Run, limits: BatchLimits, observe: BatchObserver | None = None) -> None:
+    def __init__(self, run: Run, limits: BatchLimits, observe: Callable[[BatchReport], None] | None = None) -> None:
         self._run = run
         self._limits = limits
         self._observe = observe
@@ -97,7 +103,8 @@ class Batcher:
 
     async def _pieces(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
         """A large order goes piece by piece, so that others get their turn in between."""
-        size = self._limits.records
+        # An order that wants more paths a record than usual is cut into smaller pieces.
+        size = max(1, self._limits.records * USUAL_PATHS // max(USUAL_PATHS, order.candidates * order.k))
         if len(order.records) <= size:
             return await self._piece(version, order, kind)
         answers: list[ExplainAnswer] = []
@@ -193,7 +200,16 @@ class Batcher:
             self._free += 1
             self._pump()
         if self._observe is not None:
-            self._observe(sum(len(order.records) for order in orders), len(orders), time.monotonic() - began)
+            self._observe(_report(version, orders, time.monotonic() - began))
+
+
+def _report(version: LoadedVersion, orders: Sequence[ExplainOrder], seconds: float) -> BatchReport:
+    records = sum(len(order.records) for order in orders)
+    paths = sum(len(order.records) * order.candidates * order.k for order in orders)
+    flow = version.model.config.flow
+    # An adaptive solver decides for itself how often it asks; its least is counted.
+    stages = STEPS[flow.solver].evaluations if flow.solver in STEPS else 1
+    return BatchReport(records, len(orders), seconds, paths * flow.steps * stages)
 
 
 def _tell(answer: "asyncio.Future[ExplainAnswer]", outcome: ExplainAnswer | Exception) -> None:

@@ -13,7 +13,8 @@ import torch
 from app.blackbox.deadline import Deadline
 from app.errors import DeadlineError
 from app.explaining.asking import ask_ensemble
-from app.explaining.batcher import Batcher, BatchLimits, BatchObserver
+from app.explaining.batch_metrics import BatchMetrics
+from app.explaining.batcher import Batcher, BatchLimits
 from app.explaining.engine import config_of, run_batch
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from app.explaining.versions import LoadedVersion, VersionShelf
@@ -30,16 +31,18 @@ class ResidentExplainer:
         load: Callable[[int, UUID], LoadedVersion],
         limits: BatchLimits | None = None,
         capacity: int = 4,
-        observe: BatchObserver | None = None,
+        metrics: BatchMetrics | None = None,
     ) -> None:
         """`load` reads a version of a tenant, and raises NotFoundError where there is none."""
         # One thread a batch: the matrices are small, and several batches can run beside each other instead.
         torch.set_num_threads(1)
         self._limits = limits or BatchLimits()
         self._shelf = VersionShelf(load, capacity)
-        self._batcher = Batcher(run_batch, self._limits, observe)
+        self._batcher = Batcher(run_batch, self._limits, None if metrics is None else metrics.observe)
         self._asking = ThreadPoolExecutor(ASKING_THREADS, thread_name_prefix="ask")
         self._closing = False
+        if metrics is not None:
+            metrics.watch_queue(lambda: self._batcher.pending)
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         kind = config_of(order)

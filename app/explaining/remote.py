@@ -1,0 +1,115 @@
+"""The explainer in other processes: orders go to workers over HTTP, each to the one that is least busy.
+
+An order goes to the next worker only if the first cannot have run it, or if running it twice does no harm: an order
+with queries is never sent to a second worker once it has left, so nothing is charged twice.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from app.errors import DeadlineError, OverloadedError, UnavailableError
+from app.explaining import wire
+from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
+from models.errors import RecourseError
+
+CONNECT_SECONDS = 2.0
+STATE_SECONDS = 2.0
+REST_SECONDS = 1.0
+"""A worker that could not be reached is asked last for so long."""
+SLACK_SECONDS = 5.0
+"""How long after the deadline the worker's own answer is waited for."""
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@dataclass(eq=False)
+class _Worker:
+    url: str
+    busy: int = 0
+    rests_until: float = 0.0
+
+    def order_key(self) -> tuple[bool, int]:
+        return self.rests_until > time.monotonic(), self.busy
+
+
+class RemoteExplainer:
+    """Workers by their addresses; connections are kept. It is used on one event loop."""
+
+    def __init__(self, urls: Sequence[str], key: str | None, connections: int = 100) -> None:
+        self._workers = [_Worker(url.rstrip("/")) for url in urls]
+        self._client = httpx.AsyncClient(
+            headers={} if key is None else {wire.KEY_HEADER: key},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
+            # A proxy of the environment has no business between the API and its workers.
+            trust_env=False,
+        )
+
+    async def explain(self, order: ExplainOrder) -> ExplainAnswer:
+        body = wire.write_explain_order(order)
+        return wire.read_explain_answer(
+            await self._send("/explain", body, order.deadline, repeatable=order.max_queries == 0)
+        )
+
+    async def verify(self, order: VerifyOrder) -> VerifyAnswer:
+        body = wire.write_verify_order(order)
+        return wire.read_verify_answer(await self._send("/verify", body, order.deadline, repeatable=False))
+
+    async def state(self) -> ExplainerState:
+        """All workers together; ready as long as one is."""
+        states = [state for state in await asyncio.gather(*map(self._state_of, self._workers)) if state is not None]
+        ready = [state for state in states if state.ready]
+        return ExplainerState(
+            ready=bool(ready),
+            reason=None if ready else f"none of {len(self._workers)} workers answers",
+            versions=sum(state.versions for state in states),
+            queued_records=sum(state.queued_records for state in states),
+            queue_limit=sum(state.queue_limit for state in states),
+            workers=len(ready),
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _send(self, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
+        """The reply of the first worker that takes the order."""
+        refusal: RecourseError = UnavailableError("no worker explains now: try again soon")
+        for worker in sorted(self._workers, key=_Worker.order_key):
+            try:
+                return await self._post(worker, path, body, deadline)
+            except (OverloadedError, UnavailableError) as error:
+                refusal = error
+            except NOT_SENT:
+                worker.rests_until = time.monotonic() + REST_SECONDS
+            except httpx.TimeoutException:
+                raise DeadlineError("the deadline passed before a worker answered: allow more time") from None
+            except httpx.TransportError:
+                worker.rests_until = time.monotonic() + REST_SECONDS
+                if not repeatable:
+                    fact = "the worker was lost while it ran the order, and what it asked is charged"
+                    raise UnavailableError(f"{fact}: send it again, answers already bought are free") from None
+        raise refusal
+
+    async def _post(self, worker: _Worker, path: str, body: bytes, deadline: float) -> bytes:
+        left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic()) + SLACK_SECONDS
+        timeout = httpx.Timeout(left, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
+        worker.busy += 1
+        try:
+            answer = await self._client.post(
+                worker.url + path, content=body, headers={"Content-Type": "application/json"}, timeout=timeout
+            )
+        finally:
+            worker.busy -= 1
+        if answer.status_code != 200:
+            raise wire.read_error(answer.content)
+        return answer.content
+
+    async def _state_of(self, worker: _Worker) -> ExplainerState | None:
+        try:
+            answer = await self._client.get(worker.url + "/state", timeout=STATE_SECONDS)
+            return wire.read_state(answer.content) if answer.status_code == 200 else None
+        except (httpx.HTTPError, ValueError, TypeError):
+            return None

@@ -1,0 +1,169 @@
+"""The explainer's server: orders of the API come in over HTTP, the resident explainer runs them.
+
+`python -m worker.explainer --host 127.0.0.1 --port 8100`, or as a part of `recourse worker`.
+"""
+
+import argparse
+import asyncio
+import hmac
+import ipaddress
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+from uuid import UUID
+
+import structlog
+import uvicorn
+from prometheus_client import CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app import logs
+from app.api.hangup import unless_gone
+from app.db.engine import open_database
+from app.errors import AuthenticationError, ConflictError
+from app.explaining import wire
+from app.explaining.opening import open_resident
+from app.explaining.protocol import Explainer
+from app.settings import Settings
+from models.errors import ConfigError, RecourseError
+
+MOST_ORDERS = 100_000
+"""Orders with queries that are remembered, so that none runs twice."""
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the API keeps a connection: it never finds one closed that it thought open."""
+GRACE_SECONDS = 60
+logger = structlog.get_logger("recourse.explainer")
+
+
+class ExplainerServer:
+    """The routes around one explainer."""
+
+    def __init__(self, explainer: Explainer, key: str | None, registry: CollectorRegistry) -> None:
+        self._explainer = explainer
+        self._key = key
+        self._registry = registry
+        self._seen: OrderedDict[UUID, None] = OrderedDict()
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/explain", self.explain, methods=["POST"]),
+                Route("/verify", self.verify, methods=["POST"]),
+                Route("/state", self.state),
+                Route("/livez", self.live),
+                Route("/readyz", self.ready),
+                Route("/metrics", self.metrics),
+            ]
+        )
+
+    async def explain(self, request: Request) -> Response:
+        async def work(body: bytes) -> bytes:
+            order = wire.read_explain_order(body)
+            if order.max_queries:
+                self._only_once(order.order_id)
+            return wire.write_explain_answer(await self._explainer.explain(order))
+
+        return await self._answer(request, work)
+
+    async def verify(self, request: Request) -> Response:
+        async def work(body: bytes) -> bytes:
+            order = wire.read_verify_order(body)
+            self._only_once(order.order_id)
+            return wire.write_verify_answer(await self._explainer.verify(order))
+
+        return await self._answer(request, work)
+
+    async def state(self, request: Request) -> Response:
+        try:
+            self._check_key(request)
+        except AuthenticationError as error:
+            return Response(wire.write_error(error), 401)
+        return Response(wire.write_state(await self._explainer.state()), media_type="application/json")
+
+    async def live(self, request: Request) -> Response:
+        return Response("alive\n")
+
+    async def ready(self, request: Request) -> Response:
+        state = await self._explainer.state()
+        return Response("ready\n") if state.ready else Response(f"{state.reason}\n", 503)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(generate_latest(self._registry), media_type="text/plain; version=0.0.4")
+
+    async def _answer(self, request: Request, work: Callable[[bytes], Coroutine[Any, Any, bytes]]) -> Response:
+        """What the work says, or its error by name; a caller who hangs up takes the order back."""
+        try:
+            self._check_key(request)
+            return Response(await unless_gone(request, work(await request.body())), media_type="application/json")
+        except RecourseError as error:
+            return Response(wire.write_error(error), 400, media_type="application/json")
+        except (KeyError, TypeError, ValueError) as error:
+            logger.error("failed", exc_info=error)
+            return Response(wire.write_error(error), 500, media_type="application/json")
+
+    def _check_key(self, request: Request) -> None:
+        given = request.headers.get(wire.KEY_HEADER, "")
+        if self._key is not None and not hmac.compare_digest(given.encode(), self._key.encode()):
+            raise AuthenticationError("the worker's key is another: set the same RECOURSE_WORKER_KEY on both sides")
+
+    def _only_once(self, order_id: UUID) -> None:
+        """An order that asks black boxes runs once: a second copy is refused, whatever became of the first."""
+        if order_id in self._seen:
+            raise ConflictError(f"order {order_id} was run already: what it asked is charged once")
+        self._seen[order_id] = None
+        if len(self._seen) > MOST_ORDERS:
+            self._seen.popitem(last=False)
+
+
+def serve(settings: Settings, host: str, port: int) -> None:
+    """Run until a signal; then finish what is in flight."""
+    key = None if settings.worker_key is None else settings.worker_key.get_secret_value()
+    if key is None and not _is_loopback(host):
+        raise ConfigError(f"the explainer would be open to everyone on {host}: set RECOURSE_WORKER_KEY")
+    database, registry = open_database(settings.database), CollectorRegistry()
+    explainer = open_resident(settings, database, registry)
+    app = ExplainerServer(explainer, key, registry).app()
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+    async def run() -> None:
+        logger.info("explaining", host=host, port=port)
+        await uvicorn.Server(config).serve()
+        await explainer.close()
+
+    asyncio.run(run())
+    database.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m worker.explainer", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8100)
+    options = parser.parse_args(arguments)
+    settings = Settings()
+    logs.configure(settings)
+    serve(settings, options.host, options.port)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
