@@ -24,5 +24,9 @@ class Metrics:
             registry=self.registry,
         )
 
+    def count_queries(self, charged: int, reused: int) -> None:
+        self.queries.labels("charged").inc(charged)
+        self.queries.labels("reused").inc(reused)
+
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).observe(seconds)

@@ -14,6 +14,7 @@ from app.db.service_tables import Role
 from app.errors import AuthenticationError, ForbiddenError
 from app.explaining.protocol import Explainer
 from app.ledger.ledger import Ledger
+from app.metrics import Metrics
 from app.problems import request_id_of
 from app.resources import Resources
 from app.services.idempotency import KeyedBody
@@ -106,6 +107,12 @@ async def _artifacts(request: Request) -> ArtifactStore:
     return resources_of(request).artifacts
 
 
+async def _metrics(request: Request) -> Metrics:
+    metrics = request.app.state.metrics
+    assert isinstance(metrics, Metrics)
+    return metrics
+
+
 async def _keyed_body(
     request: Request,
     key: Annotated[
@@ -135,5 +142,6 @@ LedgerDep = Annotated[Ledger, Depends(_ledger)]
 ExplainerDep = Annotated[Explainer, Depends(_explainer)]
 QueueDep = Annotated[TrainingQueue, Depends(_queue)]
 ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
+MetricsDep = Annotated[Metrics, Depends(_metrics)]
 IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
 RequestId = Annotated[str, Depends(_request_id)]

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.db.tables import Budget, Period
+from app.db.tables import Budget, EnsembleRow, Period
 from app.db.types import AnyRow
 
 
@@ -14,6 +14,18 @@ def find(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | N
     table = Budget.__table__
     statement = select(table).where(table.c.tenant_id == tenant_id, table.c.ensemble_id == ensemble_id)
     return connection.execute(statement).one_or_none()
+
+
+def page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+    """ensemble_id and name of the tenant's ensembles that have a budget, in the order of their ids."""
+    statement = (
+        select(Budget.ensemble_id, EnsembleRow.name)
+        .join(EnsembleRow, EnsembleRow.id == Budget.ensemble_id)
+        .where(Budget.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id, Budget.ensemble_id > after)
+        .order_by(Budget.ensemble_id)
+        .limit(limit)
+    )
+    return list(connection.execute(statement).all())
 
 
 def lock(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, FromClause, Select, and_, or_
@@ -20,7 +21,7 @@ class Position:
 def newest_first(
     connection: Connection,
     table: FromClause,
-    statement: Select[*tuple[object, ...]],
+    statement: Select[*tuple[Any, ...]],
     after: Position | None,
     limit: int,
 ) -> list[AnyRow]:

@@ -1,0 +1,73 @@
+"""Queries on models and their versions, as they are shown and switched; published they are in model_versions.py."""
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Select, select, update
+
+from app.db.paging import Position, newest_first
+from app.db.service_tables import ModelRow, ModelVersion
+from app.db.tables import EnsembleRow
+from app.db.types import AnyRow
+
+
+def find(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """The model's row and `active_version`, the number of the version that answers."""
+    statement = _with_number().where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+    return connection.execute(statement).one_or_none()
+
+
+def page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+    """The tenant's models as in `find`, newest first."""
+    statement = _with_number().where(ModelRow.tenant_id == tenant_id)
+    return newest_first(connection, ModelRow.__table__, statement, after, limit)
+
+
+def versions(connection: Connection, tenant_id: int, model_id: UUID, below: int | None, limit: int) -> list[AnyRow]:
+    """A model's versions with their ensemble's name, the newest first, numbered below `below`."""
+    table = ModelVersion.__table__
+    statement = (
+        select(table, EnsembleRow.name.label("ensemble"))
+        .join(EnsembleRow, EnsembleRow.id == table.c.ensemble_id)
+        .where(table.c.tenant_id == tenant_id, table.c.model_id == model_id)
+        .order_by(table.c.number.desc())
+        .limit(limit)
+    )
+    if below is not None:
+        statement = statement.where(table.c.number < below)
+    return list(connection.execute(statement).all())
+
+
+def activate(connection: Connection, tenant_id: int, name: str, number: int) -> bool:
+    """Let the version of that number answer from now on; False if there is none."""
+    model = select(ModelRow.id).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name).scalar_subquery()
+    chosen = select(ModelVersion.id).where(
+        ModelVersion.tenant_id == tenant_id, ModelVersion.model_id == model, ModelVersion.number == number
+    )
+    version_id = connection.execute(chosen).scalar_one_or_none()
+    if version_id is None:
+        return False
+    connection.execute(
+        update(ModelRow)
+        .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+        .values(active_version_id=version_id)
+    )
+    return True
+
+
+def newest_of_ensemble(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> UUID | None:
+    """The newest model version whose artifact holds that version of a local ensemble."""
+    statement = (
+        select(ModelVersion.id)
+        .where(ModelVersion.tenant_id == tenant_id, ModelVersion.ensemble_id == ensemble_id)
+        .where(ModelVersion.ensemble_version == version)
+        .order_by(ModelVersion.created_at.desc())
+        .limit(1)
+    )
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def _with_number() -> Select[*tuple[Any, ...]]:
+    return select(ModelRow.__table__, ModelVersion.number.label("active_version")).outerjoin(
+        ModelVersion, ModelVersion.id == ModelRow.active_version_id
+    )

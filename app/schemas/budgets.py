@@ -1,0 +1,90 @@
+"""Bodies of /budgets."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from app.db.entries import Step
+from app.db.tables import Kind, Period
+from app.schemas.fields import Body
+
+MOST_QUERIES = 10**15
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=["2026-01-01T00:00:00Z"])]
+
+
+class BudgetBody(Body):
+    """A limit, and how often it starts anew."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limit": 100000, "period": "month"}]})
+
+    limit: int = Field(ge=0, le=MOST_QUERIES, description="Queries; one is one record put to the ensemble.")
+    period: Period = Period.NONE
+
+
+class BudgetAnswer(BaseModel):
+    """A budget in its present period."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "ensemble": "loans",
+                    "period": "month",
+                    "period_key": "2026-01",
+                    "period_ends": "2026-02-01T00:00:00Z",
+                    "limit": 100000,
+                    "used": 8211,
+                    "reserved": 64,
+                    "remaining": 91725,
+                }
+            ]
+        }
+    )
+
+    ensemble: str
+    period: Period
+    period_key: str
+    period_ends: datetime | None
+    limit: int
+    used: int
+    reserved: int = Field(description="Promised to requests and jobs that are under way.")
+    remaining: int
+
+
+class UsagePointAnswer(BaseModel):
+    """Queries asked in the step that begins at `at`, and in all since the series began."""
+
+    at: datetime
+    dispatched: int
+    total: int
+
+
+class UsageAnswer(BaseModel):
+    """The queries asked over time; steps without any are left out."""
+
+    ensemble: str
+    step: Step
+    since: datetime
+    until: datetime
+    points: list[UsagePointAnswer]
+
+
+class EntryAnswer(BaseModel):
+    """A line of the ledger: what it added to each counter."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: datetime
+    ensemble: str
+    period: str
+    kind: Kind
+    reservation: UUID | None
+    query_limit: int
+    reserved: int
+    dispatched: int
+    used: int

@@ -1,0 +1,70 @@
+"""Bodies of /models."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.schemas.datasets import LOANS_SCHEMA
+from app.schemas.fields import Body
+
+MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
+VERSION: dict[str, Any] = {
+    "id": "9a55c110-5a38-4f0e-b9f6-0a1f6f0f7c11",
+    "number": 2,
+    "job_id": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
+    "digest": "9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab",
+    "ensemble": "loans",
+    "ensemble_version": "5a3c1e0b",
+    "schema": LOANS_SCHEMA,
+    "classes": ["no", "yes"],
+    "metrics": {"fidelity": 0.97},
+    "frontier": [{"price": 0.1, "cost": 1.2, "validity": 0.99}],
+    "created_at": "2026-01-31T09:42:00Z",
+}
+
+
+class ModelAnswer(BaseModel):
+    """A model; its active version answers."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [MODEL]})
+
+    name: str
+    active_version: int | None
+    created_at: datetime
+
+
+class VersionAnswer(BaseModel):
+    """A version: what was trained, how good it is, and the hash of its files."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [VERSION]})
+
+    id: UUID
+    number: int
+    job_id: UUID
+    digest: str = Field(description="Hash of the content; checked whenever it is loaded.")
+    ensemble: str
+    ensemble_version: str
+    described: dict[str, Any] = Field(alias="schema")
+    classes: list[str]
+    metrics: Any = Field(description="Quality, measured on records that training did not see.")
+    frontier: Any = Field(description="What robustness costs: one point for each price.")
+    created_at: datetime
+
+
+class ModelDetail(ModelAnswer):
+    """A model and its versions, the newest first; `next` goes on with older ones."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [MODEL | {"versions": [VERSION], "next": None}]})
+
+    versions: list[VersionAnswer]
+    next: str | None
+
+
+class ActivateBody(Body):
+    """The version that is to answer from now on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 1}]})
+
+    version: int = Field(ge=1, lt=2**63)

@@ -1,0 +1,95 @@
+"""Limits are set by admins, seen by viewers, and every query is in the ledger."""
+
+import csv
+from datetime import timedelta
+
+import pytest
+
+from app.db.engine import Database
+from app.ledger.ledger import utc_now
+from tests.app.api.conftest import Service
+from tests.app.api.rows import add_ensemble
+
+
+@pytest.fixture
+def ensemble_id(service: Service, database: Database) -> int:
+    return add_ensemble(database, service.tenant_id)
+
+
+def spend(service: Service, ensemble_id: int, queries: int, reserved: int) -> None:
+    reservation = service.resources.ledger.reserve(service.tenant_id, ensemble_id, reserved)
+    service.resources.ledger.dispatch(reservation, queries)
+    service.resources.ledger.settle(reservation)
+
+
+def test_a_limit_is_set_and_shown(service: Service, ensemble_id: int) -> None:
+    assert service.viewer.get("/budgets").json() == {"items": [], "next": None}
+    made = service.admin.put("/budgets/loans", json={"limit": 50, "period": "month"})
+    assert made.status_code == 200
+    spend(service, ensemble_id, queries=7, reserved=10)
+    (shown,) = service.viewer.get("/budgets").json()["items"]
+    assert shown["period_ends"] is not None
+    assert [shown[name] for name in ("ensemble", "limit", "used", "reserved", "remaining")] == ["loans", 50, 7, 0, 43]
+    for client in (service.client, service.viewer):
+        assert client.put("/budgets/loans", json={"limit": 5}).status_code == 403
+    assert service.admin.put("/budgets/unknown", json={"limit": 5}).status_code == 404
+    assert service.admin.put("/budgets/loans", json={"limit": -1}).status_code == 422
+
+
+def test_budgets_come_in_pages(service: Service, database: Database, ensemble_id: int) -> None:
+    for name in ("a", "b"):
+        add_ensemble(database, service.tenant_id, name)
+    for name in ("loans", "a", "b"):
+        service.admin.put(f"/budgets/{name}", json={"limit": 5})
+    first = service.viewer.get("/budgets", params={"limit": 2}).json()
+    rest = service.viewer.get("/budgets", params={"limit": 2, "cursor": first["next"]}).json()
+    assert [item["ensemble"] for item in first["items"] + rest["items"]] == ["loans", "a", "b"]
+    assert rest["next"] is None
+
+
+def test_usage_is_a_series(service: Service, ensemble_id: int) -> None:
+    service.admin.put("/budgets/loans", json={"limit": 50})
+    spend(service, ensemble_id, queries=3, reserved=3)
+    spend(service, ensemble_id, queries=4, reserved=4)
+    usage = service.viewer.get("/budgets/loans/usage", params={"step": "hour"}).json()
+    assert sum(point["dispatched"] for point in usage["points"]) == usage["points"][-1]["total"] == 7
+    now = utc_now()
+    for since, until, status in (
+        (now, now - timedelta(days=1), 422),
+        (now - timedelta(days=20_000), now, 422),
+        (now - timedelta(days=4_000), now, 413),
+        (now - timedelta(days=2), now - timedelta(days=1), 200),
+    ):
+        window = {"since": since.isoformat(), "until": until.isoformat()}
+        answer = service.viewer.get("/budgets/loans/usage", params=window)
+        assert answer.status_code == status, window
+    assert answer.json()["points"] == []
+
+
+def test_the_ledger_as_json_and_as_csv(service: Service, ensemble_id: int) -> None:
+    service.admin.put("/budgets/loans", json={"limit": 50})
+    spend(service, ensemble_id, queries=3, reserved=5)
+    entries, cursor = [], None
+    while True:
+        window = {"limit": "2"} | ({"cursor": cursor} if cursor else {})
+        page = service.viewer.get("/budgets/loans/ledger", params=window).json()
+        entries += page["items"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert [entry["kind"] for entry in entries][-3:] == ["reserve", "dispatch", "settle"]
+    by_format = service.viewer.get("/budgets/loans/ledger", params={"format": "csv"})
+    by_accept = service.viewer.get("/budgets/loans/ledger", headers={"Accept": "text/csv"})
+    assert by_format.headers["Content-Type"].startswith("text/csv")
+    assert by_format.text == by_accept.text
+    rows = list(csv.DictReader(by_format.text.splitlines()))
+    assert [int(row["id"]) for row in rows] == [entry["id"] for entry in entries]
+    assert sum(int(row["used"]) for row in rows) == 3
+
+
+def test_another_tenant_has_no_such_budget(service: Service, ensemble_id: int) -> None:
+    service.admin.put("/budgets/loans", json={"limit": 50})
+    assert service.stranger.get("/budgets").json()["items"] == []
+    for path in ("/budgets/loans/usage", "/budgets/loans/ledger", "/budgets/loans/ledger?format=csv"):
+        assert service.stranger.get(path).status_code == 404
+    assert service.stranger.put("/budgets/loans", json={"limit": 1}).status_code == 404
