@@ -64,6 +64,14 @@ def migrate(context: typer.Context) -> None:
     _pass_on(commands, context)
 
 
+@app.command(context_settings=_PASS_ON, add_help_option=False)
+def worker(context: typer.Context) -> None:
+    """Explain and train for an API that runs elsewhere."""
+    from app.commands.worker import app as commands
+
+    _pass_on(commands, context)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exit code 0: done; 2: the request cannot be answered as it is, and stderr says why in one sentence."""
     try:

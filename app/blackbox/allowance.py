@@ -2,6 +2,7 @@
 
 from app.ledger.ledger import Ledger
 from app.ledger.results import Reservation, Settlement
+from models.errors import QueryLimitError
 
 
 class Allowance:
@@ -37,6 +38,8 @@ class Allowance:
     def dispatch(self, count: int) -> None:
         """Charge `count` queries, before they are made; an error means that none of them may be made."""
         if self._reservation is None:
+            if self._maximum < 1:
+                raise QueryLimitError(f"{count} queries were asked for, but none are left to this request: stop")
             self._reservation = self._ledger.reserve(self._tenant_id, self._ensemble_id, self._maximum)
         self._ledger.dispatch(self._reservation, count)
         self._spent += count

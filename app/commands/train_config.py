@@ -1,10 +1,10 @@
 """The options of a training as the method takes them."""
 
-import math
 from dataclasses import replace
 
 from app.commands.choices import TrainSettings
 from models.config import PRESETS, Config
+from models.effort import afford, scale
 from models.ensemble.recipes import MEMBER_NAMES
 from models.errors import ConfigError
 
@@ -26,27 +26,4 @@ def make_config(settings: TrainSettings) -> tuple[Config, int]:
     config = replace(config, device=settings.device, top_features=settings.top_features)
     if settings.queries is None:
         return config, config.queries
-    rounds = max(config.distill.rounds, settings.queries // max(config.distill.queries, 1))
-    return replace(config, distill=replace(config.distill, rounds=rounds)), settings.queries
-
-
-def scale(config: Config, effort: float) -> Config:
-    """The same training with `effort` times the steps; the queries stay."""
-    if not 0 < effort <= 10:
-        raise ConfigError(f"--effort is {effort}; it must lie above 0 and at most at 10.")
-
-    def scaled(steps: int) -> int:
-        return math.ceil(steps * effort)
-
-    generator, distill = config.generator, config.distill
-    epochs = None if generator.epochs is None else scaled(generator.epochs)
-    return replace(
-        config,
-        surrogate=replace(config.surrogate, steps=scaled(config.surrogate.steps)),
-        generator=replace(generator, steps=scaled(generator.steps), epochs=epochs),
-        distill=replace(
-            distill,
-            surrogate_steps=scaled(distill.surrogate_steps),
-            generator_steps=scaled(distill.generator_steps),
-        ),
-    )
+    return afford(config, settings.queries), settings.queries

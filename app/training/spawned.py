@@ -1,0 +1,96 @@
+"""Embedded mode's queue: a trainer as a child process, which is started, rung, and started again when it dies."""
+
+import os
+import subprocess
+import sys
+import time
+from threading import Event, Lock, Thread
+from uuid import UUID
+
+import structlog
+
+from app.settings import Settings
+from app.training.environment import environment_of
+
+COMMAND = ("-m", "worker.trainer", "--bell")
+"""By name: app does not import worker."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Between the death of a trainer and the start of the next, in seconds; twice as long each time it dies young."""
+GROWN_UP = 60.0
+STOP_SECONDS = 30.0
+"""For the checkpoint of what it trains; then it is killed, and its job goes on from an earlier one."""
+
+log = structlog.get_logger()
+
+
+class SpawnedQueue:
+    """Watches over one trainer; it ends with this process, however that ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._environment = os.environ | environment_of(settings)
+        self._lock = Lock()
+        self._closed = Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._thread = Thread(target=self._watch, name="trainer", daemon=True)
+        self._thread.start()
+
+    def ring(self, job_id: UUID) -> None:
+        """Wake the trainer; one that is just being started looks by itself."""
+        with self._lock:
+            child = self._child
+            if child is not None and child.stdin is not None:
+                try:
+                    child.stdin.write(f"{job_id}\n".encode())
+                    child.stdin.flush()
+                except (OSError, ValueError):
+                    log.warning("trainer not rung", job=str(job_id))
+
+    def healthy(self) -> bool:
+        """Whether a trainer is alive."""
+        child = self._child
+        return child is not None and child.poll() is None
+
+    def close(self) -> None:
+        """Stop the trainer; what it trains goes on from a checkpoint when the next one starts."""
+        self._closed.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.terminate()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._closed.is_set():
+            lived = self._live_once()
+            pause = FIRST_PAUSE if lived > GROWN_UP else min(2 * pause, LONGEST_PAUSE)
+            if not self._closed.is_set():
+                log.error("trainer died", seconds=round(lived, 1), restart_in=pause)
+            self._closed.wait(pause)
+
+    def _live_once(self) -> float:
+        """Start a trainer and wait for its end; the seconds that it lived."""
+        began = time.monotonic()
+        with self._lock:
+            if self._closed.is_set():
+                return 0.0
+            # A session of its own: a Ctrl-C in the terminal is this process's to handle.
+            self._child = child = subprocess.Popen(
+                [sys.executable, *COMMAND], stdin=subprocess.PIPE, env=self._environment, start_new_session=True
+            )
+        try:
+            self._wait(child)
+        finally:
+            with self._lock:
+                self._child = None
+                if child.stdin is not None:
+                    child.stdin.close()
+        return time.monotonic() - began
+
+    def _wait(self, child: "subprocess.Popen[bytes]") -> None:
+        while child.poll() is None:
+            if self._closed.wait(0.2):
+                try:
+                    child.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()

@@ -1,0 +1,80 @@
+"""`python -m worker`, which `recourse worker` starts: the explainer's server and the trainer, or one of them.
+
+Each is a process of its own. When one of them ends, so does the other: whoever runs the worker starts it anew.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from typing import Annotated, Literal
+
+import structlog
+import typer
+
+from app import logs
+from app.db.engine import open_database
+from app.settings import Settings
+
+Part = Literal["explain", "train"]
+PARTS: dict[Part, tuple[str, ...]] = {
+    "explain": ("-m", "worker.explainer"),
+    "train": ("-m", "worker", "--only", "train"),
+}
+STOP_SECONDS = 60.0
+
+log = structlog.get_logger()
+
+
+def run(only: Annotated[str | None, typer.Option(help="explain or train; by default both.")] = None) -> None:
+    """Explain and train for an API that runs elsewhere."""
+    settings = Settings()
+    logs.configure(settings)
+    if only == "train":
+        _train(settings)
+    elif only == "explain":
+        raise SystemExit(_supervise(("explain",)))
+    elif only is None:
+        raise SystemExit(_supervise(("explain", "train")))
+    else:
+        raise typer.BadParameter(f"'{only}' is neither explain nor train.")
+
+
+def _train(settings: Settings) -> None:
+    if settings.redis_url is None:
+        from worker.trainer import run as run_trainer
+
+        run_trainer()
+        return
+    from worker.rq_worker import serve
+
+    database = open_database(settings.database, pool_size=4)
+    try:
+        serve(settings, database, settings.redis_url.get_secret_value())
+    finally:
+        database.close()
+
+
+def _supervise(parts: tuple[Part, ...]) -> int:
+    """Run the parts until one ends or a signal comes; then end them all. The exit code of the first to end."""
+    stopped: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: stopped.append(number))
+    children = [subprocess.Popen([sys.executable, *PARTS[part]], start_new_session=True) for part in parts]
+    while not stopped and all(child.poll() is None for child in children):
+        time.sleep(0.1)
+    code = 0 if stopped else next(child.returncode for child in children if child.poll() is not None)
+    for child in children:
+        child.terminate()
+    deadline = time.monotonic() + STOP_SECONDS
+    for child in children:
+        try:
+            child.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+    return 1 if code < 0 else code
+
+
+if __name__ == "__main__":
+    typer.run(run)

@@ -1,0 +1,107 @@
+"""The process of one training, `python -m worker.job JOB FENCE`: spawned by a trainer, which renews its lease.
+
+It ends with the trainer: when the pipe to it closes, nobody renews the lease any more. Whatever goes wrong inside is
+written to the job: what the user can mend fails it with that sentence; what may pass, and what nobody foresaw, puts it
+back into the queue twice, then fails it.
+"""
+
+import os
+import signal
+import sys
+import time
+import warnings
+from threading import Event, Thread
+from uuid import UUID
+
+import structlog
+from sqlalchemy import select
+
+from app import logs
+from app.commands.threads import one_thread
+from app.db.engine import Database, open_database
+from app.db.jobs import Claim
+from app.db.service_tables import Job
+from app.errors import LedgerUnavailableError, LostLeaseError, ReservationError, UnavailableError
+from app.settings import Settings
+from models.errors import EnsembleError, RecourseError, StoppedError
+from worker.bench import open_bench
+from worker.exits import ENDED, LOST, ORPHANED, STOPPED
+from worker.held_job import HeldJob
+from worker.training import run_training
+
+TRIES = 3
+PAUSE_SECONDS = 2.0
+PASSING = (EnsembleError, LedgerUnavailableError, ReservationError, UnavailableError)
+"""Errors of the surroundings, which may be gone at the next try."""
+
+log = structlog.get_logger()
+
+
+def main(job_id: UUID, fence: int) -> int:
+    """The exit code; see worker/exits.py."""
+    settings = Settings()
+    logs.configure(settings)
+    structlog.contextvars.bind_contextvars(job=str(job_id), fence=fence)
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    database = open_database(settings.database, pool_size=3)
+    try:
+        held = HeldJob(database, Claim(job_id, fence), _tenant_of(database, job_id))
+        with one_thread():
+            return _run(settings, database, held, stop)
+    except LostLeaseError as error:
+        log.warning("job lost", reason=str(error))
+        return LOST
+    finally:
+        database.close()
+
+
+def _run(settings: Settings, database: Database, held: HeldJob, stop: Event) -> int:
+    try:
+        version_id = run_training(open_bench(settings, database, held, stop.is_set))
+        log.info("model published", version=str(version_id))
+    except StoppedError:
+        return STOPPED
+    except LostLeaseError:
+        raise
+    except PASSING as error:
+        _try_again(held, str(error))
+    except RecourseError as error:
+        log.info("training refused", reason=str(error))
+        held.fail(str(error))
+    except Exception:
+        log.exception("training failed")
+        fact = "The training failed for a reason that is not in the data"
+        _try_again(held, f"{fact}; the worker's log names it under job {held.id}.")
+    return ENDED
+
+
+def _try_again(held: HeldJob, reason: str) -> None:
+    """Back into the queue, unless this was the last try from this checkpoint."""
+    attempts = held.read().attempts
+    log.warning("training interrupted", reason=reason, attempts=attempts)
+    if attempts >= TRIES:
+        held.fail(reason)
+        return
+    held.log(f"Try {attempts} of {TRIES} was interrupted: {reason}")
+    time.sleep(PAUSE_SECONDS)
+    held.release()
+
+
+def _tenant_of(database: Database, job_id: UUID) -> int:
+    with database.reading() as connection:
+        return connection.execute(select(Job.tenant_id).where(Job.id == job_id)).scalar_one()
+
+
+def _end_with_parent() -> None:
+    """The trainer holds the other end of stdin; at its death the training would be nobody's."""
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(ORPHANED)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main(UUID(sys.argv[1]), int(sys.argv[2])))

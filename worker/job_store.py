@@ -1,0 +1,71 @@
+"""What a job keeps in the artifact store while it runs: its last checkpoint, and the members trained so far."""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from app.artifacts import ArtifactStore
+from models.checkpoint import Snapshot, load_checkpoint, save_checkpoint
+from models.ensemble.local import LocalEnsemble
+from models.ensemble.storage import load_ensemble, save_ensemble
+from models.errors import ArtifactError
+from models.sealed import check_seal, write_sealed
+from worker.held_job import HeldJob
+
+log = structlog.get_logger()
+
+
+class JobStore:
+    """The folder jobs/<id> of the store."""
+
+    def __init__(self, store: ArtifactStore, held: HeldJob) -> None:
+        self._store, self._held = store, held
+        self._folder = f"jobs/{held.id}"
+        self._kept: str | None = held.read().checkpoint
+        self._count = 0
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Replace the job's checkpoint; the one before goes when this one is in the job's row."""
+        self._count += 1
+        name = f"{self._folder}/{self._held.claim.fence}-{self._count}"
+        self._put(name, lambda place: save_checkpoint(snapshot, place))
+        self._held.save_checkpoint(name)
+        before, self._kept = self._kept, name
+        if before is not None:
+            self._store.remove(before)
+
+    def last(self) -> Snapshot | None:
+        """The checkpoint to go on from; one that cannot be read is as good as none: it only saves time."""
+        if self._kept is None:
+            return None
+        try:
+            return load_checkpoint(self._store.fetch_folder(self._kept))
+        except ArtifactError as error:
+            log.warning("checkpoint not used", job=str(self._held.id), reason=str(error))
+            return None
+
+    def keep_member(self, member: LocalEnsemble) -> None:
+        """An ensemble of one; whoever trains the same member of the same job gets the same bits."""
+        name = f"{self._folder}/members/{member.member_names[0]}"
+        self._put(name, lambda place: write_sealed(place, partial(save_ensemble, member)))
+
+    def member(self, name: str) -> tuple[LocalEnsemble, str] | None:
+        """The member of that name and its content hash, if it was trained before."""
+        try:
+            folder = self._store.fetch_folder(f"{self._folder}/members/{name}")
+            return load_ensemble(folder), check_seal(folder)
+        except ArtifactError:
+            return None
+
+    def clear(self) -> None:
+        """Nothing of this is needed once the job has ended."""
+        self._store.remove(self._folder)
+
+    def _put(self, name: str, write: Callable[[Path], str]) -> None:
+        with tempfile.TemporaryDirectory(prefix="recourse-") as scratch:
+            place = Path(scratch) / "made"
+            write(place)
+            self._store.put_folder(place, name)

@@ -1,0 +1,143 @@
+"""A trainer's work on one job: claim it, let a process of its own train, renew the lease, watch for a cancel.
+
+The training runs in a child, so that a cancel or a lost lease ends it at once, and nothing that it does to its memory
+outlives it.
+"""
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Connection
+
+from app.db import jobs
+from app.db.engine import Database
+from app.db.jobs import Claim
+from app.db.types import AnyRow
+from app.errors import LedgerUnavailableError, LostLeaseError
+from app.ledger.ledger import Ledger, utc_now
+from app.ledger.patience import with_patience
+from app.services.jobs import end_hopeless, settle_reservation
+from app.settings import Settings
+from worker.exits import ENDED, LOST, STOPPED
+from worker.held_job import PATIENCE, HeldJob
+
+POLL_SECONDS = 0.1
+RENEW_SECONDS = 1.0
+"""Also how soon a cancel is noticed."""
+STOP_SECONDS = 20.0
+"""How long a training that is told to stop may take for its checkpoint."""
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """Works on one job at a time; `should_stop` says that this process must end."""
+
+    def __init__(self, settings: Settings, database: Database, should_stop: Callable[[], bool]) -> None:
+        self._settings, self._database, self._should_stop = settings, database, should_stop
+        self._ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds), patience=PATIENCE)
+        self._lease = timedelta(seconds=settings.job_lease_seconds)
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+
+    def work(self, job_id: UUID | None = None) -> bool:
+        """Take a job that waits, or the named one, and see it through; whether there was one."""
+        end_hopeless(self._database, self._ledger, self._settings.job_attempts)
+        job = self._claim(job_id)
+        if job is None:
+            return False
+        held = HeldJob(self._database, Claim(job.id, job.fence), job.tenant_id)
+        log.info("job claimed", job=str(job.id), fence=job.fence, attempts=job.attempts)
+        try:
+            self._see_through(held)
+        except LostLeaseError as error:
+            log.warning("job lost", job=str(job.id), reason=str(error))
+        self._settle(held)
+        return True
+
+    def _claim(self, job_id: UUID | None) -> AnyRow | None:
+        def claim(connection: Connection) -> AnyRow | None:
+            now = utc_now()
+            return jobs.claim(connection, self._name, now, now + self._lease, job_id)
+
+        def run() -> AnyRow | None:
+            with self._database.writing() as connection:
+                return claim(connection)
+
+        return with_patience(run, PATIENCE)
+
+    def _see_through(self, held: HeldJob) -> None:
+        command = [sys.executable, "-m", "worker.job", str(held.id), str(held.claim.fence)]
+        # A session of its own: a Ctrl-C in the terminal is the trainer's to handle.
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        try:
+            if self._watch(held, child):
+                child.kill()
+                child.wait()
+                held.cancel()
+                log.info("job cancelled", job=str(held.id))
+                return
+            self._after(held, child.returncode)
+        finally:
+            child.kill()
+            child.wait()
+            if child.stdin is not None:
+                child.stdin.close()
+
+    def _watch(self, held: HeldJob, child: "subprocess.Popen[bytes]") -> bool:
+        """Until the child has ended, or somebody asked to cancel: then True."""
+        renewed, kill_at = time.monotonic(), math.inf
+        while child.poll() is None:
+            now = time.monotonic()
+            if self._should_stop() and kill_at == math.inf:
+                child.terminate()
+                kill_at = now + STOP_SECONDS
+            if now > kill_at:
+                child.kill()
+            if now - renewed >= RENEW_SECONDS:
+                renewed = now
+                try:
+                    if held.renew(self._lease):
+                        return True
+                except LedgerUnavailableError:
+                    continue  # While the database is away nobody else can take the job either.
+                except LostLeaseError:
+                    if self._row(held).fence != held.claim.fence:
+                        raise
+                    kill_at = min(kill_at, now + STOP_SECONDS)  # The child has ended the job, and cleans up.
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _after(self, held: HeldJob, code: int) -> None:
+        """What to do with the job of a process that ended so."""
+        if code in (ENDED, LOST):
+            return
+        if code == STOPPED or self._should_stop():
+            held.release()
+            return
+        attempts = held.read().attempts
+        log.error("training died", job=str(held.id), code=code, attempts=attempts)
+        if attempts < self._settings.job_attempts:
+            held.log(f"The training's process died (exit code {code}); it goes on from its last checkpoint.")
+        # The rest, if it was the last attempt, is up to `end_hopeless`.
+        held.release()
+
+    def _settle(self, held: HeldJob) -> None:
+        """Give back at once what an ended job did not use."""
+        row = self._row(held)
+        if row.state not in jobs.UNFINISHED:
+            settle_reservation(self._database, self._ledger, row)
+
+    def _row(self, held: HeldJob) -> AnyRow:
+        """The job as it is now, whoever holds it."""
+        with self._database.reading() as connection:
+            row = jobs.find(connection, held.tenant_id, held.id)
+        assert row is not None, "jobs are never deleted"
+        return row

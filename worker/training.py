@@ -1,0 +1,105 @@
+"""One job from its data to its published version; everything that was done before a crash is taken up again."""
+
+from uuid import UUID
+
+from app.blackbox.metered import MeteredEnsemble
+from app.commands.train_run import check_top_features
+from app.db import datasets
+from app.db.types import AnyRow
+from app.errors import NotFoundError
+from app.services.uploaded_table import TableLimits, read_table
+from app.training.plan import Plan, make_plan
+from app.training.request import TrainRequest
+from models.datasets import Dataset
+from models.errors import ConfigError
+from models.model import RecourseModel
+from models.pace import Checkpoints
+from models.study import Study, make_study, study_of
+from models.training import train
+from worker.bench import Bench
+from worker.black_boxes import (
+    BlackBoxes,
+    ensure_local,
+    find_registered,
+    open_registered,
+    registered_schema,
+    train_local,
+)
+from worker.measure import measure, member_accuracy
+from worker.progress import Units
+from worker.publish import Product, publish
+from worker.reserved import dispatched_before, kept_alive, reserve
+
+
+def run_training(bench: Bench) -> UUID:
+    """The id of the published version."""
+    job = bench.held.read()
+    request = TrainRequest.from_json(job.request)
+    plan = make_plan(request, bench.settings.device)
+    bench.progress.show("data")
+    registered = None if request.ensemble is None else find_registered(bench, request.ensemble)
+    study = _study(bench, request, registered)
+    check_top_features(plan.config, study)
+    classes = study.encoder.schema.classes
+    ensemble_id = registered.id if registered else ensure_local(bench, job.model_name, request, classes)
+    reservation = reserve(bench.held, bench.ledger, ensemble_id, plan.total)
+    before = dispatched_before(bench.held, reservation)
+    with kept_alive(bench.ledger, reservation, bench.settings.budget_lease_seconds / 4):
+        boxes = open_registered(bench, registered) if registered else train_local(bench, ensemble_id, request, study)
+        with boxes.meter:
+            # Not in a `with` of its own: whatever interrupts the job, the next process goes on with its reservation.
+            asked = boxes.meter.open(0, reservation=reservation)
+            bench.progress.queries = lambda: before + asked.spent
+            product = _make(bench, request, plan, study, boxes, asked)
+            bench.progress.show("publish")
+            version_id = publish(bench.held, bench.store, job.model_name, request.activate, product)
+    if reservation is not None:
+        bench.ledger.settle(reservation)
+    bench.files.clear()
+    return version_id
+
+
+def _study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Study:
+    """The data set, split and encoded: by the schema that the ensemble was registered with, else by its own."""
+    with bench.database.reading() as connection:
+        row = datasets.find(connection, bench.held.tenant_id, request.dataset_id)
+    if row is None:
+        raise NotFoundError(f"there is no data set {request.dataset_id}")
+    settings = bench.settings
+    limits = TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)
+    frame = read_table(bench.store.fetch_file(row.location), limits).frame
+    label = request.label or row.label
+    if registered is not None:
+        return study_of(registered_schema(registered, label, request), frame, request.seed)
+    if label is None:
+        raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
+    return make_study(Dataset(row.name, frame, label, request.overrides), request.seed)
+
+
+def _make(
+    bench: Bench, request: TrainRequest, plan: Plan, study: Study, boxes: BlackBoxes, asked: MeteredEnsemble
+) -> Product:
+    """Train, then measure."""
+    model = _train(bench, request, plan, study, asked)
+    bench.progress.show("measure")
+    metrics = measure(model, study, asked, plan, request.seed)
+    metrics |= {"queries": bench.progress.queries(), "rows": len(study.training)}
+    if boxes.trained is not None:
+        metrics["members"] = member_accuracy(boxes.trained, study)
+    return Product(model, boxes.trained, boxes.owner, metrics)
+
+
+def _train(bench: Bench, request: TrainRequest, plan: Plan, study: Study, asked: MeteredEnsemble) -> RecourseModel:
+    bench.progress.units = Units.of(plan.config, len(study.training))
+    seconds = bench.settings.checkpoint_seconds
+    return train(
+        study.encoder,
+        study.training,
+        study.validation,
+        asked,
+        plan.config,
+        seed=request.seed,
+        query_limit=plan.queries,
+        report=bench.progress.report,
+        checkpoints=Checkpoints(bench.files.keep, bench.files.last(), seconds, bench.should_stop),
+    )
