@@ -1,0 +1,83 @@
+"""Every method of the comparison by name: ours, the limit, and the rivals."""
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.experiments.answers import Answers, answer
+from benchmarks.experiments.bench import Bench
+from benchmarks.rivals.argument import Argument
+from benchmarks.rivals.betarce import BetaRce
+from benchmarks.rivals.ceflow import CeFlow
+from benchmarks.rivals.packaged import Packaged
+from benchmarks.rivals.product_mip import ProductMip
+from benchmarks.rivals.rival import Problem, Queries, Rival
+from models.constraints import Constraints, compile_constraints
+from models.oracle import oracle
+from models.search import SearchConfig
+
+OURS = ("densityflow", "densityflow-verified")
+LIMIT = "oracle"
+MAX_QUERIES = 10
+"""What verified search may ask for each record."""
+
+RIVALS: Mapping[str, Callable[[], Rival]] = {
+    "product_mip": ProductMip,
+    "ceflow": CeFlow,
+    "betarce": BetaRce,
+    "argument": Argument,
+    "argument-d": lambda: Argument("d"),
+    "dice": lambda: Packaged("dice"),
+    "nice": lambda: Packaged("nice"),
+}
+BLACK_BOX = ("betarce", "argument", "argument-d", "dice", "nice")
+"""Those that ask the ensemble; the others learn from the data alone."""
+SLOW = ("product_mip", "dice", "nice")
+"""Those that take seconds a record."""
+
+METHODS = (*OURS, *RIVALS, LIMIT)
+
+
+def answers_of(bench: Bench, method: str) -> Answers:
+    """The method on the cases of the bench, or on the first few of them where it is slow"""
+    if method == "densityflow":
+        model, seconds = bench.model()
+        return answer(bench, model, bench.search(model), fit_seconds=seconds)
+    if method == "densityflow-verified":
+        model, seconds = bench.model()
+        search = SearchConfig(max_queries=MAX_QUERIES, min_agreement=1.0, seed=bench.seed)
+        return answer(bench, model, search, fit_seconds=seconds)
+    return _limit(bench) if method == LIMIT else rival_answers(bench, RIVALS[method]())
+
+
+def rival_answers(bench: Bench, rival: Rival) -> Answers:
+    count = bench.settings.slow_records if rival.name in SLOW else bench.settings.records
+    cases = bench.cases.first(count)
+    started = perf_counter()
+    rival.fit(Problem(bench.encoder, bench.study.training, bench.ensemble, bench.seed))
+    fitted = perf_counter()
+    records = rival.explain(cases.records, cases.target)
+    ended = perf_counter()
+    note = rival.note
+    if isinstance(rival, ProductMip | CeFlow):
+        note += f"; the surrogate agrees with the majority on {_fidelity(bench, rival):.3f} of the test records"
+    return Answers(cases, records, rival.queries, fitted - started, ended - fitted, note)
+
+
+def _fidelity(bench: Bench, rival: ProductMip | CeFlow) -> float:
+    """The share of test records that the surrogate puts where most of the models do"""
+    records = bench.study.test.records[: 5 * bench.settings.records]
+    said = bench.ensemble.predict_proba(records).argmax(axis=2)
+    counts = np.stack([(said == each).sum(axis=0) for each in range(len(bench.ensemble.classes))])
+    return float((rival.surrogate_classes(records) == counts.argmax(axis=0)).mean())
+
+
+def _limit(bench: Bench) -> Answers:
+    """The oracle may ask as often as it likes (METHOD.md, section 8)"""
+    cases, training = bench.cases, bench.study.training
+    allowed = compile_constraints(bench.encoder.schema, Constraints(), cases.records)
+    started = perf_counter()
+    found = oracle(bench.ensemble, bench.encoder, training.records, allowed, cases.target, labels=training.labels)
+    seconds = perf_counter() - started
+    return Answers(cases, found.records, Queries(found.queries, found.queries), 0.0, seconds, "may ask without limit")
