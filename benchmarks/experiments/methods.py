@@ -14,6 +14,7 @@ from benchmarks.rivals.packaged import Packaged
 from benchmarks.rivals.product_mip import ProductMip
 from benchmarks.rivals.rival import Problem, Queries, Rival
 from models.constraints import Constraints, compile_constraints
+from models.evaluation import Cases
 from models.oracle import oracle
 from models.search import SearchConfig
 
@@ -48,12 +49,14 @@ def answers_of(bench: Bench, method: str) -> Answers:
         model, seconds = bench.model()
         search = SearchConfig(max_queries=MAX_QUERIES, min_agreement=1.0, seed=bench.seed)
         return answer(bench, model, search, fit_seconds=seconds)
-    return _limit(bench) if method == LIMIT else rival_answers(bench, RIVALS[method]())
+    if method == LIMIT:
+        return _limit(bench)
+    count = bench.settings.slow_records if method in SLOW else bench.settings.records
+    return rival_answers(bench, RIVALS[method](), bench.cases.first(count))
 
 
-def rival_answers(bench: Bench, rival: Rival) -> Answers:
-    count = bench.settings.slow_records if rival.name in SLOW else bench.settings.records
-    cases = bench.cases.first(count)
+def rival_answers(bench: Bench, rival: Rival, cases: Cases) -> Answers:
+    """What the rival learns and answers; the surrogate of a white-box one is held against the ensemble"""
     started = perf_counter()
     rival.fit(Problem(bench.encoder, bench.study.training, bench.ensemble, bench.seed))
     fitted = perf_counter()

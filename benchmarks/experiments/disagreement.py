@@ -1,0 +1,106 @@
+"""Do the models disagree where the density is low? `python -m benchmarks.experiments.disagreement`"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.experiments.bench import Bench
+from benchmarks.experiments.command import main
+from benchmarks.experiments.experiment import REAL, Experiment, Measure, Measured, Row, Scope
+from benchmarks.experiments.pictures import COLOURS, panels, save
+from benchmarks.experiments.summary import mean_curve
+from benchmarks.experiments.uncertainty import (
+    Floats,
+    bootstrap,
+    mutual_information,
+    rank_correlation,
+    tail_ratio,
+    variance,
+)
+from models.matrix import Records
+from models.scoring import Targets, score_points
+
+TEST_ROWS = 600
+BINS = 10
+MEASURES = (Measure("rho", "higher"), Measure("tail", "higher"), Measure("delta", "higher"))
+
+
+def run(bench: Bench, variant: str) -> Measured:
+    random = np.random.default_rng(bench.seed)
+    model, _ = bench.model()
+    test = bench.study.test.records
+    records = test[random.permutation(len(test))[:TEST_ROWS]]
+    said = bench.ensemble.predict_proba(records)
+    target: Targets = said.mean(axis=0).argmax(axis=1).astype(np.int64)
+    density = score_points(model, bench.encoder.encode(records), target).density
+    spread = variance(said, target)
+    grown = _on_noise(bench, records, target, random) - spread
+    values: dict[str, float] = {}
+    pairs = (("rho", rank_correlation, spread), ("tail", tail_ratio, spread), ("delta", _mean_second, grown))
+    for name, figure, other in pairs:
+        values[name] = figure(density, other)
+        values[f"{name} low"], values[f"{name} high"] = bootstrap(figure, density, other, random)
+    shown = ", ".join(f"{name} [{values[f'{name} low']:.3f}, {values[f'{name} high']:.3f}]" for name, _, _ in pairs)
+    return Measured(values, _curve(density, mutual_information(said), random), f"95% intervals: {shown}")
+
+
+def _mean_second(density: Floats, other: Floats) -> float:
+    return float(other.mean())
+
+
+def _on_noise(bench: Bench, records: Records, target: Targets, random: np.random.Generator) -> Floats:
+    """The disagreement (n,) at the far end of the way from each record to noise, decoded as everything is"""
+    points = bench.encoder.encode(records)
+    bound = max(2.0, 1.2 * float(np.abs(points).max()))
+    noise = bench.encoder.decode(random.uniform(-bound, bound, size=points.shape))
+    return variance(bench.ensemble.predict_proba(noise), target)
+
+
+def _curve(density: Floats, information: Floats, random: np.random.Generator) -> dict[str, list[float]]:
+    """Mutual information in bins of equal size, from the lowest density up, with 95% intervals"""
+    curve: dict[str, list[float]] = {"density": [], "information": [], "low": [], "high": []}
+    for rows in np.array_split(np.argsort(density, kind="stable"), BINS):
+        here = information[rows]
+        low, high = bootstrap(_mean_second, here, here, random, 200)
+        for name, value in zip(curve, (density[rows].mean(), here.mean(), low, high), strict=True):
+            curve[name].append(float(value))
+    return curve
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    figure, axes = panels(len(datasets))
+    for axis, dataset in zip(axes, datasets, strict=True):
+        at, mean, low, high = (
+            mean_curve(rows, dataset, "density", name) for name in ("density", "information", "low", "high")
+        )
+        axis.plot(at, mean, "o-", color=COLOURS[0])
+        axis.fill_between(at, low, high, color=COLOURS[0], alpha=0.2)
+        axis.set_title(dataset)
+        axis.set_xlabel("density score S(x | y*)")
+        axis.set_ylabel("mutual information")
+        axis.grid(alpha=0.25)
+    save(figure, path)
+
+
+EXPERIMENT = Experiment(
+    name="disagreement",
+    title="Density against disagreement",
+    place="Table 11 and Figure 'score_MI'",
+    about=(
+        "On test records, y* being the class that the ensemble names: rho is Spearman's, of lower density with higher "
+        "variance of the models' probabilities; tail is that variance in the fifth of lowest density over the fifth of "
+        "highest; delta is what it grows by on the way from a record to noise. Intervals are bootstrapped. The picture "
+        "has the mutual information in tenths of the records by density."
+    ),
+    full=Scope(REAL, ("density",)),
+    quick=Scope(("blood",), ("density",)),
+    measures=MEASURES,
+    run=run,
+    draw=draw,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(EXPERIMENT))

@@ -1,0 +1,25 @@
+"""The way that the flow takes to each of our answers, as decoded records."""
+
+import numpy as np
+
+from benchmarks.experiments.answers import Answers, answer
+from benchmarks.experiments.bench import Bench
+from models.constraints import Constraints, compile_constraints
+from models.evaluation import Cases
+from models.matrix import Records
+from models.records import check_record
+from models.trajectory import trace
+
+
+def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:
+    """Our answers to the cases, and the records (n, T, F) at equal times from 0 to 1 on the way to each"""
+    model, _ = bench.model()
+    search = bench.search(model)
+    answers = answer(bench, model, search, cases)
+    schema = bench.encoder.schema
+    constraints = Constraints(immutable=frozenset(schema.names) - model.flowing)
+    allowed = compile_constraints(schema, constraints, cases.records)
+    points = bench.encoder.encode(answers.records)
+    traces = trace(model, cases.target, allowed, points, search.candidates, search.seed)
+    way = [[check_record(schema, point.record)[0] for point in points] for points in traces]
+    return answers, np.array(way)

@@ -1,0 +1,102 @@
+"""REPORT.md and REPORT.html from the results on disk: `python -m benchmarks.report`. Every mark is computed."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.experiments.catalogue import catalogue
+from benchmarks.experiments.experiment import Experiment, Row
+from benchmarks.experiments.store import Rows, results_folder
+from benchmarks.experiments.tables import LEGEND, cells_of, how_it_ran, markdown_table, write_notes, write_table
+from benchmarks.quality import RESULTS
+from benchmarks.quality_store import write_whole
+from benchmarks.report_html import html_page
+from benchmarks.report_verdict import opening
+
+OURS_FIRST = ("densityflow", "full", "endpoint", "nce")
+"""Variants that are the method itself, as published; the others are rivals or variations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An experiment with the rows that were found for it, of a full run where there is one."""
+
+    experiment: Experiment
+    rows: list[Row]
+    quick: bool
+
+    @property
+    def picture(self) -> str:
+        """Beside the report"""
+        return f"paper/{'quick' if self.quick else 'full'}/{self.experiment.name}.png"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    write_reports(parser.parse_args(arguments).results)
+    return 0
+
+
+def write_reports(results: Path) -> None:
+    sections = [find_section(experiment, results) for experiment in catalogue()]
+    page = write_report(sections)
+    results.mkdir(parents=True, exist_ok=True)
+    write_whole(results / "REPORT.md", page)
+    write_whole(results / "REPORT.html", html_page(page, results))
+
+
+def find_section(experiment: Experiment, results: Path) -> Section:
+    """The rows of the full run; those of the quick one where there is no full one"""
+    for quick in (False, True):
+        rows = experiment.rows(Rows(results_folder(results, quick), experiment.owner).rows)
+        if rows:
+            return Section(experiment, rows, quick)
+    return Section(experiment, [], False)
+
+
+def write_report(sections: Sequence[Section]) -> str:
+    """The whole page, in Markdown"""
+    table2 = next(section for section in sections if section.experiment.name == "table2")
+    head = "# The paper's experiments\n\n" + "\n".join(f"- {line}" for line in opening(table2.rows)) + "\n"
+    head += "\nWritten by `python -m benchmarks.report` from the results beside it; do not edit.\n"
+    missing = [section.experiment.name for section in sections if not section.rows]
+    if missing:
+        head += f"\nNot run yet: {', '.join(missing)} (`python -m benchmarks.paper {' '.join(missing)}`).\n"
+    body = "".join(_write_section(section) for section in sections if section.rows)
+    return f"{head}\n{LEGEND}\n{_overview(sections)}{body}"
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    """How many cells of each experiment beat, match or fall short: those of the method itself, and all"""
+    lines = [("experiment", "paper", "run", "seeds", "our cells: beat, match, short", "all cells: beat, match, short")]
+    for section in sections:
+        if not section.rows:
+            continue
+        seeds = ", ".join(str(seed) for seed in sorted({row.seed for row in section.rows}))
+        mode = "quick" if section.quick else "full"
+        own, every = _tally(section, OURS_FIRST), _tally(section, section.experiment.full.variants)
+        lines.append((section.experiment.name, section.experiment.place, mode, seeds, own, every))
+    return "\n## Overview\n" + markdown_table(lines)
+
+
+def _tally(section: Section, variants: Sequence[str]) -> str:
+    places = dict.fromkeys((row.dataset, row.variant) for row in section.rows if row.variant in variants)
+    cells = (cell for place in places for cell in cells_of(section.experiment, section.rows, *place))
+    marks = Counter(cell.mark for cell in cells if cell is not None)
+    return ", ".join(str(marks[mark]) for mark in ("beats", "matches", "falls short"))
+
+
+def _write_section(section: Section) -> str:
+    experiment, rows = section.experiment, section.rows
+    how = how_it_ran(experiment, rows, section.quick)
+    head = f"\n## {experiment.title}\n\nPaper: {experiment.place}. {how}\n\n{experiment.about}\n"
+    picture = f"\n![{experiment.title}]({section.picture})\n"
+    return head + write_table(experiment, rows) + write_notes(rows) + picture
+
+
+if __name__ == "__main__":
+    sys.exit(main())
