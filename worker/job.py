@@ -29,6 +29,7 @@ from worker.exits import ENDED, LOST, ORPHANED, STOPPED
 from worker.held_job import HeldJob
 from worker.training import run_training
 
+STDIN = 0
 TRIES = 3
 PAUSE_SECONDS = 2.0
 PASSING = (EnsembleError, LedgerUnavailableError, ReservationError, UnavailableError)
@@ -97,7 +98,8 @@ def _tenant_of(database: Database, job_id: UUID) -> int:
 
 def _end_with_parent() -> None:
     """The trainer holds the other end of stdin; at its death the training would be nobody's."""
-    while sys.stdin.buffer.read(1):
+    # Not through sys.stdin: a thread that holds its lock at the end makes Python abort.
+    while os.read(STDIN, 1):
         pass
     os._exit(ORPHANED)
 

@@ -4,8 +4,8 @@ It takes jobs from the table, one at a time, and looks for them every few second
 look at once, and when stdin ends, so does the trainer.
 """
 
+import os
 import signal
-import sys
 from threading import Event, Thread
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from app.errors import LedgerUnavailableError
 from app.settings import Settings
 from worker.supervisor import Supervisor
 
+STDIN = 0
 LOOK_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -33,7 +34,8 @@ class Bell:
 
     def listen(self) -> None:
         """For a thread: until stdin ends, which means that whoever started the trainer is gone."""
-        for _ in sys.stdin.buffer:
+        # Not through sys.stdin: a thread that holds its lock at the end makes Python abort.
+        while os.read(STDIN, 4096):
             self._rung.set()
         self.end()
 

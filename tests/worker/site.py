@@ -1,0 +1,121 @@
+"""A small service without HTTP: a database, a store, a data set of loans, and trainers as real processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from pydantic import SecretStr
+
+from app.artifacts import open_store
+from app.db import datasets, job_events, jobs, model_versions
+from app.db.datasets import NewDataset
+from app.db.engine import Database
+from app.db.types import AnyRow
+from app.ledger.ledger import Ledger, utc_now
+from app.services import train
+from app.settings import Settings
+from app.training.environment import environment_of
+from app.training.request import TrainRequest
+from models.datasets.loans import loans
+from tests.app.conftest import Customer
+
+ROWS = 120
+
+
+class NoBell:
+    """A queue that nobody hears: the jobs table is the truth."""
+
+    def ring(self, job_id: UUID) -> None:
+        pass
+
+    def healthy(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One tenant's service."""
+
+    settings: Settings
+    database: Database
+    customer: Customer
+    request: TrainRequest
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.database)
+
+    def submit(self, request: TrainRequest | None = None, model: str = "loans") -> UUID:
+        row = train.submit(self.database, NoBell(), self.customer.tenant_id, model, request or self.request, 50)
+        job_id: UUID = row.id
+        return job_id
+
+    def job(self, job_id: UUID) -> AnyRow:
+        with self.database.reading() as connection:
+            row = jobs.find(connection, self.customer.tenant_id, job_id)
+        assert row is not None
+        return row
+
+    def version(self, job_id: UUID) -> AnyRow | None:
+        with self.database.reading() as connection:
+            return model_versions.find_by_job(connection, self.customer.tenant_id, job_id)
+
+    def events(self, job_id: UUID) -> list[AnyRow]:
+        with self.database.reading() as connection:
+            return job_events.after(connection, self.customer.tenant_id, job_id)
+
+    @contextmanager
+    def trainer(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """A trainer, in a process of its own; killed at the end."""
+        command = [sys.executable, "-m", "worker.trainer", *arguments]
+        process = subprocess.Popen(command, env=os.environ | environment_of(self.settings), stdin=subprocess.PIPE)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+
+    def train_all(self) -> None:
+        """Until no job waits."""
+        with self.trainer("--once") as trainer:
+            assert trainer.wait(timeout=240) == 0
+
+
+def make_site(folder: Path, database: Database, database_url: str, customer: Customer, **changes: object) -> Site:
+    settings = Settings(
+        var_dir=folder / "var",
+        database_url=SecretStr(database_url),
+        log_level="warning",
+        checkpoint_seconds=0.05,
+    ).model_copy(update=changes)
+    frame = loans(ROWS, seed=3).frame
+    path = folder / "loans.csv"
+    frame.to_csv(path, index=False)
+    location = open_store(settings).put_file(path, "datasets/loans.csv")
+    dataset_id = uuid4()
+    described = NewDataset("loans", location, "0" * 64, len(frame), loans(ROWS).label, {}, {})
+    with database.writing() as connection:
+        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+    request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=40, seed=1)
+    return Site(settings, database, customer, request)
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Until it is so; a machine that is busy with other things is waited for."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+

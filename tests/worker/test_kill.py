@@ -1,0 +1,103 @@
+"""kill -9 of trainers and of what they train, at random moments: one version, the same bits, every query in the ledger.
+
+RECOURSE_KILLS says how often; `python -m benchmarks.kill_trainer` does it 20 times over several jobs.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import func, select
+
+from app.db.engine import Database
+from app.db.service_tables import ModelVersion
+from app.db.tables import ReservationRow
+from app.ledger.check import check
+from tests.app.conftest import Customer
+from tests.worker.lender import lending, reachable, register
+from tests.worker.site import Site, make_site, wait_until
+
+KILLS = int(os.environ.get("RECOURSE_KILLS", "3"))
+QUERIES = 12
+
+
+def trainings(job_id: UUID) -> list[int]:
+    """The processes that train the job."""
+    found = subprocess.run(["pgrep", "-f", f"worker.job {job_id}"], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
+
+
+def kill_something(trainers: list["subprocess.Popen[bytes]"], job_id: UUID, chance: random.Random) -> None:
+    """The training, or the trainer that watches over it, which then takes its training along."""
+    if chance.random() < 0.7:
+        for pid in trainings(job_id):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    else:
+        chance.choice(trainers).kill()
+
+
+def finish_under_fire(site: Site, job_id: UUID, kills: int, chance: random.Random) -> int:
+    """Two trainers race for the job, and are started again when they die; how many times something was killed."""
+    done = 0
+    with ExitStack() as stack:
+        trainers = [stack.enter_context(site.trainer()) for _ in range(2)]
+        fire_at = time.monotonic() + chance.uniform(0.5, 4.0)
+        end = time.monotonic() + 280
+        while site.job(job_id).state in ("queued", "running"):
+            assert time.monotonic() < end, f"still {site.job(job_id).state} after {done} kills"
+            if done < kills and time.monotonic() > fire_at and trainings(job_id):
+                # Late enough to get somewhere: a process needs some seconds to import what it trains with.
+                time.sleep(chance.uniform(0.0, 8.0))
+                kill_something(trainers, job_id, chance)
+                done += 1
+                fire_at = time.monotonic() + 1.0
+            for position, trainer in enumerate(trainers):
+                if trainer.poll() is not None:
+                    trainers[position] = stack.enter_context(site.trainer())
+            time.sleep(0.05)
+    return done
+
+
+def dispatched(site: Site) -> int:
+    with site.database.reading() as connection:
+        return int(connection.execute(select(func.coalesce(func.sum(ReservationRow.dispatched), 0))).scalar_one())
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+@pytest.mark.timeout(600)
+def test_one_version_of_the_same_bits_whatever_is_killed(
+    tmp_path: Path, database: Database, database_url: str, customer: Customer
+) -> None:
+    with lending() as lender:
+        changes = reachable(lender) | {"job_lease_seconds": 4, "job_attempts": 50}
+        site = make_site(tmp_path, database, database_url, customer, **changes)
+        calm_id, fire_id = (register(site, lender, name) for name in ("calm", "fire"))
+        request = replace(site.request, queries=QUERIES)
+        calm = site.submit(replace(request, ensemble="calm"), "first")
+        site.train_all()
+        assert site.job(calm).state == "done", site.job(calm).error
+        job_id = site.submit(replace(request, ensemble="fire"), "second")
+        killed = finish_under_fire(site, job_id, KILLS, random.Random(7))
+    assert killed >= 1
+    job, version, undisturbed = site.job(job_id), site.version(job_id), site.version(calm)
+    assert (job.state, job.error) == ("done", None)
+    assert version is not None and undisturbed is not None
+    assert version.digest == undisturbed.digest, "the same bits"
+    assert version.metrics["verified"] == undisturbed.metrics["verified"]
+    with database.reading() as connection:
+        assert connection.execute(select(func.count()).select_from(ModelVersion)).scalar_one() == 2
+    wait_until(lambda: site.ledger.balance(customer.tenant_id, fire_id).reserved == 0, 30)
+    used = site.ledger.balance(customer.tenant_id, fire_id).used
+    assert site.ledger.balance(customer.tenant_id, calm_id).used == lender.seen["calm"] > 0
+    assert lender.seen["calm"] <= lender.seen["fire"] <= used <= QUERIES
+    assert used - lender.seen["fire"] <= killed, "no more than a call that was charged and then not made"
+    assert used + lender.seen["calm"] == dispatched(site)
+    assert check(database) == []
