@@ -12,6 +12,7 @@ from app.commands.console import complain
 from app.commands.data import data
 from app.commands.evaluate import evaluate
 from app.commands.explain import explain
+from app.commands.serve import serve
 from app.commands.train import train
 from models.errors import RecourseError
 
@@ -44,6 +45,7 @@ app.command()(train)
 app.command()(explain)
 app.command()(evaluate)
 app.command()(data)
+app.command()(serve)
 
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -68,6 +70,14 @@ def migrate(context: typer.Context) -> None:
 def worker(context: typer.Context) -> None:
     """Explain and train for an API that runs elsewhere."""
     from app.commands.worker import app as commands
+
+    _pass_on(commands, context)
+
+
+@app.command(context_settings=_PASS_ON, add_help_option=False)
+def tenant(context: typer.Context) -> None:
+    """Tenants, lenders that share a service: add."""
+    from app.commands.tenant import app as commands
 
     _pass_on(commands, context)
 

@@ -3,7 +3,19 @@
 from fastapi import APIRouter, FastAPI
 
 from app import problems
-from app.api import budgets, datasets, ensembles, explain, explanations, jobs, keys, models, train
+from app.api import (
+    budgets,
+    datasets,
+    ensembles,
+    explain,
+    explanations,
+    health,
+    jobs,
+    keys,
+    metrics_route,
+    models,
+    train,
+)
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
 from app.db.engine import Database
@@ -14,10 +26,16 @@ from app.settings import Settings
 from app.training.protocol import TrainingQueue
 
 
-def create_app(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> FastAPI:
+def create_app(
+    settings: Settings,
+    database: Database,
+    explainer: Explainer,
+    queue: TrainingQueue,
+    metrics: Metrics | None = None,
+) -> FastAPI:
     """The service over a migrated database. The caller opened its parts, and closes them."""
     app = FastAPI(title="recourse", version="0.1.0", description=DESCRIPTION)
-    metrics = Metrics()
+    metrics = metrics or Metrics()
     app.state.resources = gather(settings, database, explainer, queue)
     app.state.metrics = metrics
     app.state.routes = [route for router in routers() for route in router.routes]
@@ -41,6 +59,8 @@ def routers() -> tuple[APIRouter, ...]:
         ensembles.router,
         budgets.router,
         keys.router,
+        health.router,
+        metrics_route.router,
     )
 
 

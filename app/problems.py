@@ -47,7 +47,7 @@ PROBLEMS: dict[type[RecourseError], Kind] = {
     service.LedgerUnavailableError: Kind(503, "ledger", "The ledger did not answer", RETRY_SOON),
     service.DeadlineError: Kind(504, "deadline", "The deadline has passed"),
     service.NotFoundError: Kind(404, "not-found", "There is nothing of that name"),
-    service.EndpointError: Kind(422, "endpoint", "The endpoint may not be called"),
+    service.EndpointError: Kind(403, "endpoint", "The endpoint may not be called"),
     service.AuthenticationError: Kind(401, "key", "A valid key is needed", {"WWW-Authenticate": "Bearer"}),
     service.ForbiddenError: Kind(403, "role", "The key's role does not allow this"),
     service.LostLeaseError: Kind(409, "lost-lease", "Another worker holds the job by now"),

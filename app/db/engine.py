@@ -32,9 +32,17 @@ def open_database(database_url: str, pool_size: int = 10) -> "Database":
 
 
 def _open_postgres(url: URL, pool_size: int) -> "Database":
-    """Steps have connections of their own: to switch one to autocommit and back costs more than the step itself."""
+    """Steps have connections of their own: to switch one to autocommit and back costs more than the step itself.
+
+    The others are asked whether they are alive before they are used, so that a restart of the server is not noticed;
+    steps are not, because the ledger tries again by itself.
+    """
     engine = create_engine(
-        url, pool_size=pool_size, max_overflow=pool_size, connect_args={"connect_timeout": CONNECT_SECONDS}
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": CONNECT_SECONDS},
     )
     stepper = create_engine(
         url,

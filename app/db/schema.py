@@ -6,6 +6,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from app.db.engine import Database
@@ -31,6 +32,11 @@ def current_revision(database: Database) -> str | None:
     """The revision that the database is at, or None if it is empty."""
     with database.reading() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest_revision() -> str | None:
+    """The revision that this program was written for."""
+    return ScriptDirectory.from_config(Config(toml_file=PROJECT)).get_current_head()
 
 
 def differences(database: Database) -> list[str]:

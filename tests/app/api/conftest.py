@@ -20,6 +20,8 @@ from app.services.keys import add_tenant, make_key
 from app.settings import Settings
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell, SilentExplainer
+from tests.app.blackbox.hostile import HostileServer
+from tests.app.blackbox.hostile import serving as serving_lender
 from tests.app.servers import new_database
 
 
@@ -32,6 +34,7 @@ class Server:
     resources: Resources
     explainer: SilentExplainer
     bell: Bell
+    lender: HostileServer
 
 
 @dataclass(frozen=True)
@@ -68,15 +71,17 @@ def shared_database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest
 @pytest.fixture(scope="module")
 def server(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     shared_database = open_database(shared_database_url)
-    settings = service_settings(shared_database_url, tmp_path_factory.mktemp("var"))
     explainer, bell = SilentExplainer(), Bell()
-    app = create_app(settings, shared_database, explainer, bell)
-    with serving(app) as url:
-        yield Server(url, app, app.state.resources, explainer, bell)
+    with serving_lender() as lender:
+        settings = service_settings(shared_database_url, tmp_path_factory.mktemp("var"), lender.port)
+        app = create_app(settings, shared_database, explainer, bell)
+        with serving(app) as url:
+            yield Server(url, app, app.state.resources, explainer, bell, lender)
+        app.state.resources.registry.close()
     shared_database.close()
 
 
-def service_settings(database_url: str, var_dir: Path) -> Settings:
+def service_settings(database_url: str, var_dir: Path, lender_port: int = 1) -> Settings:
     """Small limits, so that a test can pass them."""
     return Settings(
         var_dir=var_dir,
@@ -86,7 +91,9 @@ def service_settings(database_url: str, var_dir: Path) -> Settings:
         max_dataset_rows=5_000,
         max_dataset_columns=50,
         min_free_bytes=0,
-        blackbox_hosts=("lender.example",),
+        blackbox_hosts=(f"127.0.0.1:{lender_port}",),
+        blackbox_networks=("127.0.0.0/8",),
+        blackbox_plain_http=True,
     )
 
 

@@ -1,0 +1,124 @@
+"""The work of `recourse serve`: open the parts, serve until a signal, finish what is in flight, close the parts."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import structlog
+import uvicorn
+
+from app import logs
+from app.commands.console import notes
+from app.db import schema
+from app.db.engine import Database, open_database
+from app.explaining.protocol import Explainer
+from app.keys import open_keyring
+from app.main import create_app
+from app.metrics import Metrics
+from app.services.first_start import set_up
+from app.services.upkeep import keep_up
+from app.settings import Settings
+from app.training.protocol import TrainingQueue
+from models.errors import ConfigError
+
+GRACE_SECONDS = 30
+logger = structlog.get_logger("recourse.serve")
+
+
+def run(host: str, port: int) -> None:
+    settings = Settings()
+    logs.configure(settings)
+    with closing(open_database(settings.database)) as database, _ending_by_itself():
+        prepare(settings, database)
+        asyncio.run(_serve(settings, database, host, port))
+
+
+def prepare(settings: Settings, database: Database) -> None:
+    """The tables and the first key. A database of our own is migrated here, a shared one by `recourse migrate`."""
+    if database.engine.dialect.name == "sqlite":
+        schema.upgrade(database)
+    elif schema.current_revision(database) != schema.newest_revision():
+        raise ConfigError(
+            f"the database is at revision {schema.current_revision(database) or 'none'}, this program needs "
+            f"{schema.newest_revision()}: run `recourse migrate`"
+        )
+    first = set_up(settings, database, open_keyring(settings))
+    if first is not None:
+        notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True, markup=False)
+
+
+async def _serve(settings: Settings, database: Database, host: str, port: int) -> None:
+    metrics = Metrics()
+    explainer = _open_explainer(settings, database, metrics)
+    queue = _open_queue(settings)
+    app = create_app(settings, database, explainer, queue, metrics)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host,
+            port,
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    upkeep = asyncio.create_task(keep_up(app.state.resources))
+    announcing = asyncio.create_task(_announce(server, host))
+    try:
+        await server.serve()
+    finally:
+        for task in (upkeep, announcing):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await explainer.close()
+        await asyncio.to_thread(queue.close)
+        app.state.resources.registry.close()
+    if not server.started:
+        raise ConfigError(f"{host}:{port} cannot be listened on: see the line above, or choose another --port")
+
+
+async def _announce(server: uvicorn.Server, host: str) -> None:
+    while not server.started:
+        await asyncio.sleep(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    notes().print(f"recourse serves on http://{host}:{port} (the API's page: /docs)", soft_wrap=True)
+    logger.info("serving", host=host, port=port)
+
+
+def _open_explainer(settings: Settings, database: Database, metrics: Metrics) -> Explainer:
+    """Imported only here: the one in this process needs torch, which an API with workers has not."""
+    if settings.explainer_url is not None:
+        from app.explaining.remote import RemoteExplainer
+
+        urls = [url.strip() for url in settings.explainer_url.split(",") if url.strip()]
+        key = settings.worker_key
+        return RemoteExplainer(urls, None if key is None else key.get_secret_value())
+    from app.explaining.opening import open_resident
+
+    return open_resident(settings, database, metrics.registry)
+
+
+def _open_queue(settings: Settings) -> TrainingQueue:
+    if settings.redis_url is not None:
+        from app.training.redis_queue import RedisQueue
+
+        return RedisQueue(settings.redis_url.get_secret_value())
+    from app.training.spawned import SpawnedQueue
+
+    return SpawnedQueue(settings)
+
+
+@contextmanager
+def _ending_by_itself() -> Iterator[None]:
+    """uvicorn sends a signal on when it has shut down; without this it would end us before the parts are closed."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: None) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,142 @@
+"""Ensembles are registered, asked through the ledger, and their credentials are never seen again."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from app.db.engine import Database
+from app.db.tables import EnsembleRow
+from tests.app.api.conftest import Service
+from tests.app.api.rows import SCHEMA, add_ensemble, publish
+
+SECRET = "token-of-the-lender"
+
+
+@pytest.fixture
+def body(service: Service) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{service.server.lender.port}"
+    endpoint = {"url": url, "model": "good", "members": ["forest"], "credential": SECRET}
+    return {
+        "name": "scores",
+        "version": "1",
+        "schema": SCHEMA,
+        "endpoints": [endpoint],
+        "budget": {"limit": 10, "period": "none"},
+    }
+
+
+def test_registered_and_asked(service: Service, body: dict[str, Any]) -> None:
+    made = service.admin.post("/ensembles", json=body)
+    assert made.status_code == 201, made.text
+    shown = made.json()
+    assert (shown["members"], shown["classes"], shown["kind"]) == (["forest"], ["no", "yes"], "remote")
+    assert service.viewer.get("/ensembles").json()["items"] == [made.json()]
+    records = [{"income": 5}, {"income": "much"}, {"income": 7}]
+    answer = service.client.post("/ensembles/scores/predict", json={"records": records})
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert [record["probabilities"] for record in told["predictions"]] == [
+        {"forest": [0.25, 0.75]},
+        {},
+        {"forest": [0.25, 0.75]},
+    ]
+    assert "income" in told["predictions"][1]["error"]
+    assert (told["charged"], told["reused"]) == (2, 0)
+    again = service.client.post("/ensembles/scores/predict", json={"records": records[:1]}).json()
+    assert (again["charged"], again["reused"]) == (0, 1), "an answer is bought once"
+    (budget,) = service.viewer.get("/budgets").json()["items"]
+    assert (budget["used"], budget["reserved"], budget["limit"]) == (2, 0, 10)
+    assert service.server.lender.requests[-1][1] == f"Bearer {SECRET}"
+
+
+def test_the_credential_is_in_no_answer_no_log_and_not_readable_in_the_database(
+    service: Service, body: dict[str, Any], database: Database
+) -> None:
+    with capture_logs() as lines:
+        made = service.admin.post("/ensembles", json=body)
+        wrong = service.admin.post("/ensembles", json=body | {"name": "/", "version": ""})
+        listed = service.admin.get("/ensembles")
+    with database.reading() as connection:
+        rows = connection.execute(select(EnsembleRow.__table__)).all()
+    assert any(row.credentials for row in rows)
+    for place in (made.text, wrong.text, listed.text, str(lines), str(rows)):
+        assert SECRET not in place
+
+
+def test_a_query_past_the_limit_is_refused(service: Service, body: dict[str, Any]) -> None:
+    service.admin.post("/ensembles", json=body)
+    seen = len(service.server.lender.requests)
+    many = {"records": [{"income": income} for income in range(11)]}
+    answer = service.client.post("/ensembles/scores/predict", json=many)
+    assert (answer.status_code, answer.json()["type"]) == (429, "/problems/query-limit")
+    assert len(service.server.lender.requests) == seen
+
+
+def test_models_that_do_not_answer(service: Service, body: dict[str, Any]) -> None:
+    body["endpoints"][0]["model"] = "status_500"
+    service.admin.post("/ensembles", json=body)
+    answer = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 1}]})
+    assert (answer.status_code, answer.json()["type"]) == (502, "/problems/ensemble")
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "word"),
+    [
+        ({"endpoints": [{"url": "https://evil.example", "model": "m", "members": ["a"]}]}, 403, "endpoint"),
+        ({"endpoints": [{"url": "ftp://127.0.0.1", "model": "m", "members": ["a"]}]}, 403, "endpoint"),
+        ({"endpoints": [{"url": "x", "model": "m", "members": ["a"], "outputs": ["b", "c"]}]}, 422, "configuration"),
+        ({"endpoints": []}, 422, "validation"),
+        ({"schema": {"version": 1}}, 422, "schema"),
+        ({"schema": {}}, 422, "schema"),
+        ({"budget": {"limit": -1}}, 422, "validation"),
+    ],
+)
+def test_nonsense_is_refused(
+    service: Service, body: dict[str, Any], change: dict[str, Any], status: int, word: str
+) -> None:
+    answer = service.admin.post("/ensembles", json=body | change)
+    assert (answer.status_code, answer.json()["type"]) == (status, f"/problems/{word}"), answer.text
+    assert service.admin.get("/ensembles").json()["items"] == []
+
+
+def test_changed_members_need_a_new_version(service: Service, body: dict[str, Any]) -> None:
+    service.admin.post("/ensembles", json=body)
+    body["endpoints"][0]["members"] = ["boosting"]
+    assert service.admin.post("/ensembles", json=body).status_code == 409
+    made = service.admin.post("/ensembles", json=body | {"version": "2"})
+    assert (made.status_code, made.json()["members"], made.json()["version"]) == (201, ["boosting"], "2")
+    told = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 1}]}).json()
+    assert list(told["predictions"][0]["probabilities"]) == ["boosting"]
+
+
+def test_a_local_ensemble_is_asked_through_its_model(
+    service: Service, body: dict[str, Any], database: Database
+) -> None:
+    ensemble_id = add_ensemble(database, service.tenant_id)
+    request = {"records": [{"income": 1}, {"income": 2}]}
+    assert service.client.post("/ensembles/loans/predict", json=request).status_code == 404, "nothing is trained yet"
+    version_id = publish(database, service.tenant_id, ensemble_id)
+    told = service.client.post("/ensembles/loans/predict", json=request).json()
+    assert (told["charged"], told["predictions"][1]["probabilities"]) == (2, {"mlp": [0.25, 0.75]})
+    order = service.server.explainer.verified[-1]
+    assert (order.tenant_id, order.version_id, order.records) == (service.tenant_id, version_id, request["records"])
+    assert service.admin.post("/ensembles", json=body | {"name": "loans"}).status_code == 409, "the name is taken"
+
+
+def test_too_many_records(service: Service, body: dict[str, Any]) -> None:
+    service.admin.post("/ensembles", json=body)
+    answer = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 1}] * 1001})
+    assert answer.status_code == 413
+
+
+def test_another_tenant_has_no_such_ensemble(service: Service, body: dict[str, Any]) -> None:
+    service.admin.post("/ensembles", json=body)
+    answer = service.stranger.post("/ensembles/scores/predict", json={"records": [{"income": 1}]})
+    assert answer.status_code == 404
+    assert service.stranger.get("/ensembles").json()["items"] == []
+    for client in (service.client, service.viewer):
+        assert client.post("/ensembles", json=body).status_code == 403
+    assert service.viewer.post("/ensembles/scores/predict", json={"records": [{"income": 1}]}).status_code == 403
