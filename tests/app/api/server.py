@@ -1,21 +1,29 @@
 """The service on a free port, in a thread of the test's process: real HTTP, and a debugger still works."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 START_SECONDS = 60.0
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """The URL of the application while it is served; it finishes what it has begun."""
+def serving(app: Starlette, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Iterator[str]:
+    """The URL of the application while it is served; it finishes what it has begun, then does `at_end` on its loop."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=5))
-    thread = Thread(target=server.run, daemon=True)
+
+    async def serve() -> None:
+        await server.serve()
+        if at_end is not None:
+            await at_end()
+
+    thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     end = time.monotonic() + START_SECONDS
     while not server.started and thread.is_alive() and time.monotonic() < end:

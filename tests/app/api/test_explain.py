@@ -1,0 +1,289 @@
+"""POST /explain over HTTP: with the explainer in the API's process on SQLite, and in two workers on Postgres."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.schemas.explain import ExplainAnswerBody
+from app.settings import Settings
+from tests.app.api.explain_service import MODEL, WORKER_KEY, ExplainService, Lender, explain_service
+from tests.app.explaining.lending import Lending, make_lending
+from tests.app.explaining.published import Saved, save_two
+from tests.app.servers import new_database
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def lending() -> Lending:
+    return make_lending()
+
+
+@pytest.fixture(scope="module")
+def saved(lending: Lending, tmp_path_factory: pytest.TempPathFactory) -> tuple[Saved, Saved]:
+    return save_two(lending, tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(scope="module", params=["embedded", "workers"])
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, saved: tuple[Saved, Saved]
+) -> Iterator[ExplainService]:
+    var_dir = tmp_path_factory.mktemp("var")
+    if request.param == "embedded":
+        path = var_dir / "recourse.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        with explain_service(_settings(f"sqlite:///{path}", var_dir), saved, workers=0) as service:
+            yield service
+    else:
+        server, template = (request.getfixturevalue(name) for name in ("postgres_server", "postgres_template"))
+        with (
+            new_database(server, f"recourse_{uuid4().hex}", template) as url,
+            explain_service(_settings(url, var_dir), saved, workers=2) as service,
+        ):
+            yield service
+
+
+def _settings(database_url: str, var_dir: Path) -> Settings:
+    return Settings(
+        var_dir=var_dir,
+        database_url=SecretStr(database_url),
+        worker_key=SecretStr(WORKER_KEY),
+        max_records=200,
+        explain_queue=250,
+        min_free_bytes=0,
+    )
+
+
+@pytest.fixture
+def lender(service: ExplainService) -> Iterator[Lender]:
+    with service.lender() as lender:
+        yield lender
+
+
+def order(lending: Lending, count: int = 1, start: int = 0, **changes: object) -> dict[str, object]:
+    """Few candidates, so that a test is quick."""
+    records = (lending.refused * 10)[start : start + count]
+    return {"model": MODEL, "records": records, "target": "approved", "candidates": 6, **changes}
+
+
+def answers(response: httpx.Response) -> list[dict[str, object]]:
+    """The explanations without their ids."""
+    assert response.status_code == 200, response.text
+    ExplainAnswerBody.model_validate_json(response.content)
+    return [{key: value for key, value in one.items() if key != "id"} for one in response.json()["explanations"]]
+
+
+def problem(response: httpx.Response) -> tuple[int, str]:
+    assert response.headers["Content-Type"] == "application/problem+json"
+    return response.status_code, response.json()["type"].removeprefix("/problems/")
+
+
+def test_explaining_and_the_decision_record(lender: Lender, lending: Lending) -> None:
+    constraints = {"immutable": ["income"], "ranges": {"loan_months": [12, None]}, "directions": {"savings": "up"}}
+    body = order(lending, 3, constraints=constraints, k=2, seed=7, trajectory=True)
+    response = lender.client.post("/explain", json=body, headers={"X-Request-ID": "loan-42"})
+    found = response.json()
+    assert [found[key] for key in ("request_id", "model", "version", "target", "seed")] == [
+        "loan-42", MODEL, 1, "approved", 7,
+    ]
+    for position, explained in enumerate(answers(response)):
+        identity = found["explanations"][position]["id"]
+        kept = lender.client.get(f"/explanations/{identity}").json()
+        assert kept["answer"] == explained
+        assert kept["record"] == lending.refused[position]
+        assert kept["order"]["constraints"] == constraints
+        assert (kept["order"]["seed"], kept["position"], kept["request_id"]) == (7, position, "loan-42")
+        assert (kept["status"], kept["queries"]) == (explained["status"], explained["queries"])
+        assert explained["trajectory"] if explained["counterfactuals"] else True
+        for one in explained["counterfactuals"]:  # type: ignore[attr-defined]
+            assert "income" not in [change["feature"] for change in one["changes"]]
+    again = lender.client.post("/explain", json=body)
+    assert answers(again) == answers(response)
+
+
+def test_pages_of_decision_records(lender: Lender, lending: Lending) -> None:
+    sent = order(lending, 5)
+    sent["records"] = [*lending.refused[:4], {"age": 1}]
+    lender.client.post("/explain", json=sent)
+    first = lender.client.get("/explanations", params={"limit": 3}).json()
+    second = lender.client.get("/explanations", params={"limit": 3, "cursor": first["next"]}).json()
+    items = [*first["items"], *second["items"]]
+    assert (len(items), second["next"]) == (5, None)
+    assert {item["position"] for item in items} == set(range(5))
+    bad = lender.client.get("/explanations", params={"status": "error", "model": MODEL}).json()["items"]
+    assert [item["position"] for item in bad] == [4]
+    assert lender.client.get("/explanations", params={"model": "other"}).json()["items"] == []
+
+
+def test_a_bad_record_and_its_neighbours(lender: Lender, lending: Lending) -> None:
+    body = order(lending, 2)
+    good = answers(lender.client.post("/explain", json=body))
+    body["records"] = [lending.refused[0], {**lending.refused[0], "income": 10**400}, {}, lending.refused[1]]
+    mixed = answers(lender.client.post("/explain", json=body))
+    assert [mixed[0], mixed[3]] == good
+    assert [one["status"] for one in mixed[1:3]] == ["error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "reason"),
+    [
+        ({"model": "unknown"}, (404, "not-found"), "unknown"),
+        ({"target": "rich"}, (422, "target"), "approved, refused"),
+        ({"constraints": {"immutable": ["shoe size"]}}, (422, "constraint"), "shoe size"),
+        ({"constraints": {"ranges": {"income": [10**9, None]}}}, (422, "constraint"), "none of its values"),
+        ({"constraints": {"ranges": {"income": ["much"]}}}, (422, "constraint"), "least and its greatest"),
+        ({"constraints": {"ranges": {"housing": ["castle"]}}}, (422, "constraint"), "castle"),
+        ({"constraints": {"directions": {"age": "sideways"}}}, (422, "validation"), "directions"),
+        ({"k": 11}, (422, "validation"), "k"),
+        ({"records": []}, (422, "validation"), "records"),
+        ({"robustness": {"max_querys": 3}}, (422, "validation"), "max_querys"),
+        ({"candidates": 1000, "k": 10, "records": [{}] * 31}, (413, "too-large"), "paths"),
+        ({"records": [{}] * 201}, (413, "too-large"), "200"),
+        ({"robustness": {"max_queries": 5}}, (409, "no-budget"), "budget"),
+        ({"deadline_ms": 1, "records": [{}] * 200}, (504, "deadline"), "deadline"),
+    ],
+)
+def test_refusals_say_why(
+    lender: Lender, lending: Lending, changes: dict[str, Any], expected: tuple[int, str], reason: str
+) -> None:
+    response = lender.client.post("/explain", json=order(lending) | changes)
+    assert problem(response) == expected
+    assert reason in response.text
+
+
+def test_malformed_json(lender: Lender) -> None:
+    assert problem(lender.client.post("/explain", content=b'{"model": "loans", ', headers=JSON)) == (400, "malformed")
+
+
+def test_a_frozen_feature_that_must_change_is_the_record_s_error(lender: Lender, lending: Lending) -> None:
+    constraints = {"immutable": ["loan_months"], "ranges": {"loan_months": [12, 12]}}
+    found = answers(lender.client.post("/explain", json=order(lending, 8, constraints=constraints)))
+    wrong = [record["loan_months"] != 12 for record in lending.refused[:8]]
+    assert any(wrong)
+    assert [one["status"] == "error" for one in found] == wrong
+    assert "must not change" in str(found[wrong.index(True)]["error"])
+
+
+def test_verified_answers_are_metered_and_can_be_verified_later(lender: Lender, lending: Lending) -> None:
+    ledger, owner = lender.resources.ledger, (lender.tenant_id, lender.ensemble_id)
+    ledger.set_limit(*owner, 300)
+    body = order(lending, 6, robustness={"min_agreement": 0.5, "max_queries": 5})
+    response = lender.client.post("/explain", json=body)
+    found = answers(response)
+    assert {one["status"] for one in found} & {"robust", "already_target"}
+    balance = ledger.balance(*owner)
+    assert 0 < balance.used <= response.json()["queries"] <= 30
+    assert balance.reserved == 0
+    promised = next(
+        one for one in response.json()["explanations"] if one["status"] == "robust" and one["counterfactuals"]
+    )
+    path = f"/explanations/{promised['id']}/verify"
+    now = lender.client.post(path).json()
+    assert (now["holds"], now["charged"], now["promised_version"], now["asked_version"]) == (True, 0, 1, 1)
+    assert now["votes"] == promised["counterfactuals"][0]["votes"]
+    assert now["agreement"] == promised["counterfactuals"][0]["agreement"]
+    assert ledger.balance(*owner).used == balance.used
+    lender.activate(2)
+    assert lender.client.post(path).json()["asked_version"] == 2
+    assert problem(lender.client.post(path, params={"counterfactual": 5})) == (409, "conflict")
+
+
+def test_a_budget_that_is_too_small(lender: Lender, lending: Lending) -> None:
+    lender.resources.ledger.set_limit(lender.tenant_id, lender.ensemble_id, 9)
+    asked: dict[str, Any] = {"robustness": {"max_queries": 5}}
+    assert problem(lender.client.post("/explain", json=order(lending, 2) | asked)) == (429, "query-limit")
+    assert lender.client.post("/explain", json=order(lending, 1) | asked).status_code == 200
+    balance = lender.resources.ledger.balance(lender.tenant_id, lender.ensemble_id)
+    assert balance.used <= 5
+    assert balance.reserved == 0
+
+
+def test_the_same_key_gives_the_same_answer(lender: Lender, lending: Lending) -> None:
+    key = {"Idempotency-Key": "order 66".replace(" ", "-")}
+    first = lender.client.post("/explain", json=order(lending), headers=key)
+    again = lender.client.post("/explain", json=order(lending), headers=key)
+    assert (first.content, again.headers["Idempotent-Replayed"]) == (again.content, "true")
+    assert len(lender.client.get("/explanations").json()["items"]) == 1
+    other = lender.client.post("/explain", json=order(lending, 2), headers=key)
+    assert problem(other) == (422, "reused-key")
+
+
+def test_kserve_s_form(lender: Lender, lending: Lending) -> None:
+    body = order(lending, 2)
+    expected = answers(lender.client.post("/explain", json=body))
+    instances = {"instances": body.pop("records"), **{key: body[key] for key in ("target", "candidates")}}
+    assert answers(lender.client.post(f"/v1/models/{MODEL}:explain", json=instances)) == expected
+    assert problem(lender.client.post("/v1/models/unknown:explain", json=instances)) == (404, "not-found")
+
+
+def test_another_tenant_s_are_not_there(service: ExplainService, lender: Lender, lending: Lending) -> None:
+    identity = lender.client.post("/explain", json=order(lending)).json()["explanations"][0]["id"]
+    with service.lender() as stranger:
+        assert problem(stranger.client.get(f"/explanations/{identity}")) == (404, "not-found")
+        assert problem(stranger.client.post(f"/explanations/{identity}/verify")) == (404, "not-found")
+        assert stranger.client.get("/explanations").json()["items"] == []
+
+
+def test_a_full_queue_says_when_to_come_back(lender: Lender, lending: Lending) -> None:
+    def send(start: int) -> httpx.Response:
+        return lender.client.post("/explain", json=order(lending, 120, start))
+
+    with ThreadPoolExecutor(12) as pool:
+        responses = list(pool.map(send, range(12)))
+    refused = [response for response in responses if response.status_code != 200]
+    assert 0 < len(refused) < 12
+    for response in refused:
+        assert problem(response) == (503, "overloaded")
+        assert int(response.headers["Retry-After"]) >= 1
+
+
+def test_versions_switch_while_requests_are_in_flight(lender: Lender, lending: Lending) -> None:
+    expected = {}
+    for number in (2, 1):
+        lender.activate(number)
+        expected[number] = answers(lender.client.post("/explain", json=order(lending, 2)))
+    assert expected[1] != expected[2]
+    switched = time.monotonic() + 3600
+
+    def send(_: int) -> tuple[bool, int]:
+        after = time.monotonic() > switched
+        response = lender.client.post("/explain", json=order(lending, 2))
+        number = response.json()["version"]
+        assert answers(response) == expected[number]
+        return after, number
+
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(send, turn) for turn in range(20)]
+        sent[4].result()
+        lender.activate(2)
+        switched = time.monotonic()
+        found = [one.result() for one in sent]
+        found += list(pool.map(send, range(4)))
+    assert {number for after, number in found if after} == {2}
+    assert {number for _, number in found} == {1, 2}
+
+
+def test_who_hangs_up_is_not_waited_for(lender: Lender, lending: Lending) -> None:
+    body = order(lending, 150, candidates=60)
+    began = time.monotonic()
+    assert len(answers(lender.client.post("/explain", json=body))) == 150
+    whole = time.monotonic() - began
+    with pytest.raises(httpx.ReadTimeout):
+        lender.client.post("/explain", json=body, timeout=httpx.Timeout(60, read=whole / 5))
+    time.sleep(1.5 * whole)
+    assert lender.client.post("/explain", json=order(lending)).status_code == 200
+    assert len(lender.client.get("/explanations", params={"limit": 500}).json()["items"]) == 151
+
+
+def test_answers_are_json_as_it_should_be(lender: Lender, lending: Lending) -> None:
+    text = lender.client.post("/explain", json=order(lending, 4)).text
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(name))
