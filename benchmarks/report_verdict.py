@@ -1,4 +1,4 @@
-"""The verdicts of the report, computed from the rows of Table 2: where DensityFlow is ahead of the rivals and where not.
+"""The verdicts of the report, computed from the rows of Table 2: which rivals DensityFlow is ahead of, and which not.
 
 Each rival is met at its own cost: the best validity among our points (the dial's settings, the answers at the paper's
 cost, the verified ones) that cost no more than the rival's answers. Ahead is at least its validity there.
@@ -82,7 +82,7 @@ def opening(rows: Sequence[Row]) -> list[str]:
     found = meetings(rows)
     datasets = list(dict.fromkeys(meeting.dataset for meeting in found))
     if not found:
-        return ["Table 2 has not been run: nothing can be said of the rivals."]
+        return ["No rival has been run beside DensityFlow in Table 2: nothing can be said of them yet."]
     ahead = [name for name in datasets if all(meeting.ahead for meeting in found if meeting.dataset == name)]
     lines = [
         f"DensityFlow is ahead of every rival that ran, at equal or lower cost, on {len(ahead)} of {len(datasets)} "

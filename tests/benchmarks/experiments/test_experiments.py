@@ -1,0 +1,102 @@
+"""Every experiment runs on a small bench, measures what it promises and draws it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.experiments import ablation, distillation, proxies, sex, spearman, surface
+from benchmarks.experiments.bench import Bench, shortened
+from benchmarks.experiments.catalogue import NAMES, catalogue
+from benchmarks.experiments.command import find_experiment
+from benchmarks.experiments.experiment import Row
+from benchmarks.experiments.methods import answers_of
+from benchmarks.quality_run import Places
+from models.config import fast
+from models.datasets.dataset import Dataset
+from models.ensemble.votes import votes
+from models.study import make_study
+from tests.benchmarks.experiments.conftest import SETTINGS
+
+RUNS = [
+    ("table2", "densityflow"),
+    ("table2", "argument"),
+    ("trajectories", "densityflow"),
+    ("trajectories", "argument"),
+    ("agreement", "flow"),
+    ("disagreement", "density"),
+    ("surface", surface.variant_name(0.5, 0.4)),
+    ("penalty", "path"),
+    ("noise_ratio", "0.5"),
+    ("noise_range", "2.0"),
+    ("noise_factor", "0.8"),
+    ("query_cost", "densityflow"),
+]
+
+
+def row_of(bench: Bench, name: str, variant: str) -> Row:
+    measured = find_experiment(name).run(bench, variant)
+    return Row(bench.dataset, bench.seed, variant, measured.values, measured.curves, measured.note)
+
+
+@pytest.mark.parametrize(("name", "variant"), RUNS)
+def test_a_run_has_every_measure_and_a_picture(bench: Bench, tmp_path: Path, name: str, variant: str) -> None:
+    experiment = find_experiment(name)
+    row = row_of(bench, name, variant)
+    assert {measure.name for measure in experiment.measures} <= set(row.values)
+    assert np.isfinite(list(row.values.values())).all()
+    experiment.draw([row], tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_experiment_of_the_issue_is_there() -> None:
+    assert len(catalogue()) == len(set(NAMES)) == 18
+    assert all(experiment.name == name for experiment, name in zip(catalogue(), NAMES, strict=True))
+
+
+def test_the_methods_answer_the_same_cases_and_their_queries_are_counted(bench: Bench) -> None:
+    ours, verified, argument = (answers_of(bench, name) for name in ("densityflow", "densityflow-verified", "argument"))
+    assert (ours.cases.records == argument.cases.records).all()
+    planned = bench.config.queries
+    assert ours.queries.distinct <= planned
+    assert ours.queries.distinct < verified.queries.distinct <= planned + 10 * len(bench.cases)
+    assert argument.queries.distinct >= len(np.unique(bench.study.training.records, axis=0))
+    limit = answers_of(bench, "oracle")
+    assert votes(bench.ensemble.predict_proba(limit.records), limit.cases.target).all()
+    product = answers_of(bench, "product_mip")
+    assert len(product.cases) == SETTINGS.slow_records and "agrees with the majority on" in product.note
+
+
+def test_variants_are_other_trainings_and_share_those_that_are_the_same() -> None:
+    config = fast()
+    assert ablation.config_of(config, "full") == proxies.config_of(config, "nce") == config
+    assert ablation.config_of(config, "without density") == proxies.config_of(config, "none") != config
+    assert distillation.config_of(config, 480) == config
+    assert distillation.config_of(config, 0) == ablation.config_of(config, "without distillation")
+    assert [distillation.config_of(config, int(budget)).queries for budget in distillation.BUDGETS] == [
+        int(budget) for budget in distillation.BUDGETS
+    ]
+    assert shortened(config).queries == config.queries and shortened(config).loss == config.loss
+
+
+@pytest.mark.parametrize("name", list(spearman.ESTIMATORS))
+def test_every_estimator_is_higher_in_the_middle_of_the_data(name: str) -> None:
+    random = np.random.default_rng(0)
+    training = random.normal(size=(400, 3))
+    inside, outside = spearman.ESTIMATORS[name](training, np.array([[0.0, 0.0, 0.0], [6.0, -6.0, 6.0]]), 0)
+    assert inside > outside
+
+
+def test_as_many_women_as_men_are_asked_and_those_who_stay_are_counted(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    skill, women = random.normal(size=900), random.random(900) < 0.3
+    frame = pd.DataFrame({"skill": skill.round(2), "sex": np.where(women, "Female", "Male")})
+    frame["income"] = np.where(skill > 0.5, ">50K", "<=50K")
+    bench = Bench("people", 0, SETTINGS, Places(None, tmp_path))
+    bench.__dict__["study"] = make_study(Dataset("people", frame, "income"), 0)
+    cases = sex.balanced(bench)
+    assert len(cases) == 12 and set(cases.target.tolist()) == {1}
+    assert sex.run(bench, "queries").values["female"] == 0.5
+    after = sex.run(bench, "counterfactuals").values
+    assert 0.0 <= after["female"] <= 1.0 and after["records"] <= 12

@@ -1,0 +1,72 @@
+"""The report's first lines say where DensityFlow is not ahead; its page has every table and picture."""
+
+from pathlib import Path
+
+from benchmarks.experiments.experiment import Measured, Row
+from benchmarks.experiments.store import Rows, results_folder
+from benchmarks.report import main
+from benchmarks.report_verdict import meetings, opening
+from tests.benchmarks.experiments.rows import dial, row
+
+OURS = dial("moons", [1.0, 0.5, 0.2], [0.99, 0.8, 0.4])
+
+
+def rival(name: str, cost: float, validity: float, queries: float = 5000.0, records: float = 100.0) -> Row:
+    return row("moons", name, cost=cost, validity=validity, queries=queries, records=records)
+
+
+def test_a_rival_is_met_at_its_own_cost() -> None:
+    (dear,) = meetings([OURS, rival("betarce", 1.2, 0.98)])
+    assert dear.ahead and dear.our_validity == 0.99 and dear.fewer_queries
+    (cheap,) = meetings([OURS, rival("betarce", 0.7, 0.85)])
+    assert not cheap.ahead and cheap.our_validity == 0.8
+    (cheapest,) = meetings([OURS, rival("betarce", 0.1, 0.0)])
+    assert not cheapest.ahead and cheapest.our_validity is None
+
+
+def test_verified_answers_count_and_their_queries_are_those_of_as_many_records() -> None:
+    verified = row("moons", "densityflow-verified", cost=0.9, validity=1.0, queries=1480.0, records=100.0)
+    (meeting,) = meetings([OURS, verified, rival("dice", 0.95, 0.995, queries=700.0, records=10.0)])
+    assert meeting.our_validity == 1.0 and meeting.our_queries == 580.0 and meeting.fewer_queries
+    (meeting,) = meetings([OURS, verified, rival("dice", 0.95, 0.995, queries=700.0)])
+    assert meeting.our_queries == 1480.0 and not meeting.fewer_queries
+
+
+def test_a_rival_that_asks_nothing_is_not_compared_by_queries() -> None:
+    (meeting,) = meetings([OURS, rival("ceflow", 1.2, 0.5, queries=0.0)])
+    assert meeting.fewer_queries
+
+
+def test_the_first_lines_name_what_is_not_ahead() -> None:
+    rivals = [rival("betarce", 0.7, 0.85), rival("ceflow", 1.1, 0.5, 0.0), rival("argument", 1.1, 0.5, 100.0)]
+    lines = opening([OURS, *rivals])
+    assert lines[0].startswith("DensityFlow is ahead of every rival that ran, at equal or lower cost, on 0 of 1 data ")
+    assert lines[1] == "Not ahead: moons, betarce: 0.850 at cost 0.700; ours is 0.800 there."
+    assert lines[2] == "Not fewer queries: moons, argument asks 100; ours: 480 queries."
+    assert len(lines) == 3
+    assert opening([]) == ["No rival has been run beside DensityFlow in Table 2: nothing can be said of them yet."]
+    good = opening([OURS, rival("betarce", 1.2, 0.9)])
+    assert good[0].endswith("on 1 of 1 data sets: moons (wanted: 7 of 8).") and "less than every" in good[1]
+
+
+def test_the_pages_have_tables_pictures_and_coloured_marks(tmp_path: Path) -> None:
+    folder = results_folder(tmp_path, quick=True)
+    Rows(folder, "table2").put("moons", 0, "densityflow", Measured(OURS.values, OURS.curves))
+    (folder / "table2.png").write_bytes(b"\x89PNG picture")
+    assert main(["--results", str(tmp_path)]) == 0
+    page = (tmp_path / "REPORT.md").read_text()
+    assert page.startswith("# The paper's experiments\n\n- No rival has been run")
+    assert "Not run yet: query_cost, plausibility" in page
+    assert "![Validity and cost of every method](paper/quick/table2.png)" in page
+    assert "1.000 (paper: 0.867 ± 0.101) ▼ falls short" in page
+    shown = (tmp_path / "REPORT.html").read_text()
+    assert '<td class="short">1.000 (paper: 0.867' in shown and "data:image/png;base64," in shown
+
+
+def test_a_full_run_goes_before_a_quick_one(tmp_path: Path) -> None:
+    for quick, cost in ((True, 0.7), (False, 0.8)):
+        measured = Measured({"cost": cost, "validity": 1.0})
+        Rows(results_folder(tmp_path, quick), "table2").put("moons", 0, "ceflow", measured)
+    main(["--results", str(tmp_path)])
+    page = (tmp_path / "REPORT.md").read_text()
+    assert "| 0.800 (paper: 1.194" in page and "| 0.700 (paper" not in page and "Full run, seeds 0" in page
