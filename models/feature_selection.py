@@ -1,7 +1,6 @@
 """Feature selection for wide data (the paper's DensityFlow-FS): the top features flow, the rest stay frozen."""
 
 import numpy as np
-from lassonet import LassoNetClassifier
 from numpy.typing import NDArray
 
 from models.config import Config
@@ -29,6 +28,8 @@ def flowing_features(encoder: Encoder, data: TrainingData, config: Config, seed:
 
 def _importance(encoder: Encoder, data: TrainingData, seed: int) -> NDArray[np.float64]:
     """(F,) the penalty at which LassoNet drops each feature; a circle's two columns drop together"""
+    from lassonet import LassoNetClassifier  # Here, because it takes most of a second and is seldom needed.
+
     rows = np.random.default_rng(seed).permutation(len(data.points))[:ROWS]
     groups = [list(range(where.start, where.stop)) for where in encoder.columns]
     net = LassoNetClassifier(

@@ -1,11 +1,11 @@
-"""scikit-learn models as skops files: no pickle, and no type but the ones that the caller names."""
+"""scikit-learn models as skops files: no pickle, and no type but the ones that the caller names.
+
+skops is imported where it is needed: that takes more than a second, which every process would pay at its start.
+"""
 
 from pathlib import Path
 from typing import TypeVar
 from zipfile import BadZipFile
-
-import skops.io
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from models.errors import ArtifactError
 
@@ -13,11 +13,16 @@ Estimator = TypeVar("Estimator")
 
 
 def save_estimator(estimator: object, path: Path) -> None:
+    import skops.io
+
     skops.io.dump(estimator, path)
 
 
 def load_estimator(path: Path, kind: type[Estimator], trusted: tuple[str, ...]) -> Estimator:
     """The estimator in the file, which is a `kind` made of the types that skops knows and the `trusted` ones."""
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
     if not path.is_file():
         raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
     try:

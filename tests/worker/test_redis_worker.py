@@ -1,0 +1,63 @@
+"""A worker that is rung through Redis, as `recourse worker --only train` starts it; Redis forgets, then goes away."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+
+from app.db.engine import Database
+from app.training.environment import environment_of
+from app.training.redis_queue import RedisQueue
+from tests.app.conftest import Customer
+from tests.app.redis_server import own_redis
+from tests.worker.site import Site, make_site, wait_until
+
+
+@contextmanager
+def redis_worker(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
+    """The worker's process; it must end by itself when it is told to."""
+    command = [sys.executable, "-c", "from app.cli import main; main()", "worker", "--only", "train"]
+    process = subprocess.Popen(command, env=os.environ | environment_of(site.settings))
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_jobs_end_whatever_becomes_of_redis(
+    tmp_path: Path, database: Database, database_url: str, customer: Customer
+) -> None:
+    with own_redis() as server:
+        site = make_site(tmp_path, database, database_url, customer, redis_url=SecretStr(server.url))
+        refused = replace(site.request, label="nobody")
+        queue = RedisQueue(server.url)
+
+        forgotten = site.submit(refused)
+        queue.ring(forgotten)
+        with Redis.from_url(server.url) as redis:
+            redis.flushall()
+        with redis_worker(site):
+            wait_until(lambda: site.job(forgotten).state == "failed")
+            assert "There is no label column 'nobody'" in site.job(forgotten).error
+
+            server.stop()
+            alone = site.submit(refused)
+            wait_until(lambda: site.job(alone).state == "failed")
+
+            server.start()
+            rung = site.submit(refused)
+            queue.ring(rung)
+            wait_until(lambda: site.job(rung).state == "failed")
+        queue.close()
