@@ -19,8 +19,8 @@ from models.sealed import check_seal, read_object, write_object, write_sealed
 
 FACTS_FILE = "checkpoint.json"
 STATE_FILE = "state.safetensors"
-PHASES = ("surrogate", "generator", "distill")
-"""In the order of a run; a step of the last one is a round."""
+PHASES = ("surrogate", "generator", "distill", "settle")
+"""In the order of a run; a step of distillation is a round."""
 
 
 @dataclass(frozen=True, eq=False)

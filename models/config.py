@@ -137,14 +137,19 @@ class GeneratorConfig:
 
 @dataclass(frozen=True, slots=True)
 class DistillConfig:
-    """Local distillation: rounds x queries records are put to the ensemble, never more than the limit."""
+    """Local distillation: rounds x queries records are put to the ensemble, never more than the limit.
+
+    settle_steps: when all is bought, the surrogate learns on at a rate that falls from settle_rate to nothing.
+    """
 
     rounds: int = 20
     queries: int = 24
-    surrogate_steps: int = 100
+    surrogate_steps: int = 60
     generator_steps: int = 12
     surrogate_rate: float = 5e-4
     generator_rate: float = 5e-4
+    settle_steps: int = 1200
+    settle_rate: float = 1e-3
 
     def __post_init__(self) -> None:
         _at_least("distill.rounds", self.rounds, 0)
@@ -153,6 +158,8 @@ class DistillConfig:
         _at_least("distill.generator_steps", self.generator_steps, 0)
         _positive("distill.surrogate_rate", self.surrogate_rate)
         _positive("distill.generator_rate", self.generator_rate)
+        _at_least("distill.settle_steps", self.settle_steps, 0)
+        _positive("distill.settle_rate", self.settle_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +201,9 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         generator=GeneratorConfig(
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0
         ),
-        distill=DistillConfig(surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5),
+        distill=DistillConfig(
+            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, settle_steps=0
+        ),
     )
 
 

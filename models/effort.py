@@ -27,6 +27,7 @@ def scale(config: Config, effort: float) -> Config:
             distill,
             surrogate_steps=scaled(distill.surrogate_steps),
             generator_steps=scaled(distill.generator_steps),
+            settle_steps=scaled(distill.settle_steps),
         ),
     )
 

@@ -24,7 +24,9 @@ from models.ensemble.member import Codes
 from models.matrix import Encoded
 
 SLOW_ROWS = 4000
-"""kNN, SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
+"""SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
+NEIGHBOUR_ROWS = 12_000
+"""And so many the nearest neighbours, whose votes depend on every row."""
 PRIOR = 3.0
 """How strongly the weights are held at equal shares, in units of one bought answer's row."""
 
@@ -94,21 +96,27 @@ def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, 
 
 def fit_plausible(x: Encoded, y: Codes, classes: int, seed: int) -> PlausibleModels:
     """x (n, D), y (n,) -> the voters, by settings that suit most tabular data"""
-    order = np.random.default_rng(seed).permutation(len(x))[:SLOW_ROWS]
-    few_x, few_y = x[order], y[order]
-    if len(np.unique(few_y)) < classes:
-        few_x, few_y = x, y
-    quick = [
+    order = np.random.default_rng(seed).permutation(len(x))
+    few, some = _with_every_class(y, order, SLOW_ROWS, classes), _with_every_class(y, order, NEIGHBOUR_ROWS, classes)
+    trees = [
         RandomForestClassifier(60, max_depth=10, random_state=seed, n_jobs=1),
         ExtraTreesClassifier(60, max_depth=12, random_state=seed, n_jobs=1),
         HistGradientBoostingClassifier(max_iter=100, random_state=seed),
         HistGradientBoostingClassifier(max_iter=150, max_depth=3, random_state=seed + 1),
     ]
-    slow = [
-        KNeighborsClassifier(min(9, len(few_x)), n_jobs=1),
+    smooth = [
         SVC(C=3.0, gamma=1.0 / x.shape[1] if x.shape[1] > 4 else 2.0, random_state=seed),
-        MLPClassifier((64, 64), alpha=1e-2, batch_size=min(128, len(few_x)), max_iter=40, tol=0.0, random_state=seed),
+        MLPClassifier((64, 64), alpha=1e-2, batch_size=min(128, len(few)), max_iter=40, tol=0.0, random_state=seed),
     ]
+    neighbours = KNeighborsClassifier(min(9, len(some)), algorithm="brute", n_jobs=1)
     with threadpool_limits(limits=1):
-        fitted = [model.fit(x, y) for model in quick] + [_fit_quietly(model, few_x, few_y) for model in slow]
+        fitted: list[_Classifier] = [model.fit(x, y) for model in trees]
+        fitted.append(_fit_quietly(neighbours, x[some], y[some]))
+        fitted += [_fit_quietly(model, x[few], y[few]) for model in smooth]
     return PlausibleModels(tuple(fitted), classes)
+
+
+def _with_every_class(y: Codes, order: NDArray[np.intp], most: int, classes: int) -> NDArray[np.intp]:
+    """The first rows of the order, `most` at the most; all of them where a class would be lacking."""
+    rows = order[:most]
+    return rows if len(np.unique(y[rows])) == classes else order

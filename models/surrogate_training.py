@@ -42,32 +42,43 @@ class SurrogateTrainer:
     def pretrain(self, report: Report, steps: Steps = straight) -> None:
         """The configured number of steps, with warm-up and cosine decay."""
         settings = self.config.surrogate
+        self._run("surrogate", settings.steps, settings.learning_rate, report, steps)
+
+    def settle(self, report: Report, steps: Steps = straight) -> None:
+        """The last lessons, when everything is bought: what the rounds left unsteady is learned at a falling rate."""
+        settings = self.config.distill
+        self._run("settle", settings.settle_steps, settings.settle_rate, report, steps)
+
+    def _run(self, phase: str, count: int, rate: float, report: Report, steps: Steps) -> None:
         self.pair.train()
-        for step in steps("surrogate", settings.steps):
-            set_rate(self.optimizer, settings.learning_rate * warm_cosine(step, settings.steps, 0.05))
+        for step in steps(phase, count):
+            set_rate(self.optimizer, rate * warm_cosine(step, count, 0.05))
             loss = self.step()
-            if step % 50 == 0 or step + 1 == settings.steps:
-                report("surrogate", step + 1, settings.steps, float(loss))
+            if step % 50 == 0 or step + 1 == count:
+                report(phase, step + 1, count, float(loss))
 
     def step(self) -> Tensor:
-        """One update; returns the loss ()"""
-        points, labels = self.data.points, self.data.labels
+        """One update; returns the loss ()
+
+        Data, noise and lessons pass the networks together: one large pass takes less time than four small ones.
+        """
+        points, free, settings = self.data.points, self.free, self.config.noise
         drawn = self._draw(len(points), self.config.surrogate.batch)
-        noise_count = max(8, round(len(drawn) * self.config.noise.ratio))
+        noise_count = max(8, round(len(drawn) * settings.ratio))
         noise = draw_noise(noise_count, points.shape[1], self.data.bound, self.random)
-        free = None if self.free is None else self._draw(len(self.free.points), self.config.surrogate.batch)
-        bought = None if not len(self.bought.points) else self._draw(len(self.bought.points), LESSON_BATCH)
-        readings, noise_readings = self.pair(points[drawn]), self.pair(noise)
-        free_readings = None if self.free is None or free is None else self.pair(self.free.points[free])
-        bought_readings = None if bought is None else self.pair(self.bought.points[bought])
-        settings, loss = self.config.noise, points.new_zeros(())
-        for network in (0, 1):
-            logits, noise_logits = readings[network].logits, noise_readings[network].logits
-            loss = loss + nce_loss(logits, labels[drawn], noise_logits, settings.ratio, settings.weight)
-            if self.free is not None and free_readings is not None:
-                loss = loss + share_loss(free_readings[network].log_valid, self.free.shares[free])
-            if bought is not None and bought_readings is not None:
-                loss = loss + self._bought_loss(bought_readings[network].log_valid, bought)
+        learned = self._draw(len(free.points), self.config.surrogate.batch) if free is not None else drawn[:0]
+        bought = self._draw(len(self.bought.points), LESSON_BATCH) if len(self.bought.points) else drawn[:0]
+        lessons = points[:0] if free is None else free.points[learned]
+        parts = [points[drawn], noise, lessons, self.bought.points[bought]]
+        readings, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
+        for reading in readings:
+            logits, noise_logits, _, _ = reading.logits.split(sizes)
+            _, _, lesson_valid, bought_valid = reading.log_valid.split(sizes)
+            loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
+            if free is not None:
+                loss = loss + share_loss(lesson_valid, free.shares[learned])
+            if len(bought):
+                loss = loss + self._bought_loss(bought_valid, bought)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()

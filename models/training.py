@@ -1,4 +1,4 @@
-"""Training from top to bottom: teach the surrogate, train the generator, distil, calibrate, measure the dial."""
+"""Training from top to bottom: teach the surrogate, train the generator, distil, settle, calibrate, and the dial."""
 
 from dataclasses import dataclass, replace
 
@@ -89,6 +89,8 @@ def train(
     generator.train(surrogate, report, steps)
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
     distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
+    if config.distill.rounds:
+        surrogate.settle(report, steps)
     pair.eval()
     model = replace(model, calibration=fit_calibration(pair, surrogate.bought, classes), queries=meter.spent)
     return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))

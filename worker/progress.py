@@ -31,8 +31,13 @@ class Units:
         step = GENERATOR_STEP + (1.0 if generator.joint else 0.0)
         turn = CHOICE + distill.surrogate_steps + GENERATOR_STEP * distill.generator_steps
         return cls(
-            {"surrogate": 1.0, "generator": step, "distill": turn},
-            {"surrogate": config.surrogate.steps, "generator": epochs or generator.steps, "distill": distill.rounds},
+            {"surrogate": 1.0, "generator": step, "distill": turn, "settle": 1.0},
+            {
+                "surrogate": config.surrogate.steps,
+                "generator": epochs or generator.steps,
+                "distill": distill.rounds,
+                "settle": distill.settle_steps,
+            },
         )
 
     def done(self, phase: str, step: int) -> float:

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from models.ensemble.local import EnsembleProgress
 
-SILENT = {"ensemble": "lessons", "distill": "frontier"}
+SILENT = {"ensemble": "lessons", "settle": "frontier"}
 """What follows these phases does not report: the plausible models and the choice of features; the frontier."""
 
 

@@ -44,7 +44,7 @@ class Knn:
 class KnnRecipe:
     """How many neighbours vote, and whether the near ones weigh more."""
 
-    neighbors: int = 25
+    neighbors: int = 9
     weights: Literal["uniform", "distance"] = "uniform"
 
     def fit(self, x: Encoded, y: Codes, classes: int, seed: int) -> Knn:

@@ -25,7 +25,7 @@ TINY = Config(
     surrogate=SurrogateConfig(width=16, plausible=False, steps=30, batch=64),
     flow=FlowConfig(width=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
-    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2),
+    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, settle_steps=5),
 )
 
 
