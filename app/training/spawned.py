@@ -50,6 +50,12 @@ class SpawnedQueue:
         child = self._child
         return child is not None and child.poll() is None
 
+    @property
+    def pid(self) -> int | None:
+        """The trainer's process, if one is alive."""
+        child = self._child
+        return None if child is None else child.pid
+
     def close(self) -> None:
         """Stop the trainer; what it trains goes on from a checkpoint when the next one starts."""
         self._closed.set()

@@ -21,6 +21,7 @@ from app.ledger.ledger import Ledger, utc_now
 from app.services import train
 from app.settings import Settings
 from app.training.environment import environment_of
+from app.training.protocol import TrainingQueue
 from app.training.request import TrainRequest
 from models.datasets.loans import loans
 from tests.app.conftest import Customer
@@ -54,8 +55,11 @@ class Site:
     def ledger(self) -> Ledger:
         return Ledger(self.database)
 
-    def submit(self, request: TrainRequest | None = None, model: str = "loans") -> UUID:
-        row = train.submit(self.database, NoBell(), self.customer.tenant_id, model, request or self.request, 50)
+    def submit(
+        self, request: TrainRequest | None = None, model: str = "loans", queue: TrainingQueue | None = None
+    ) -> UUID:
+        bell = queue or NoBell()
+        row = train.submit(self.database, bell, self.customer.tenant_id, model, request or self.request, 50)
         job_id: UUID = row.id
         return job_id
 
@@ -107,7 +111,7 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
     described = NewDataset("loans", location, "0" * 64, len(frame), loans(ROWS).label, {}, {})
     with database.writing() as connection:
         datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
-    request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=40, seed=1)
+    request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1)
     return Site(settings, database, customer, request)
 
 

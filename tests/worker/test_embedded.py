@@ -1,0 +1,99 @@
+"""Embedded mode: the queue spawns a trainer, which trains what it is rung for, stops when told, and goes on later."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.artifacts import open_store
+from app.db import ensembles
+from app.db.engine import Database
+from app.ledger.check import check
+from app.services import jobs as jobs_service
+from app.training.spawned import SpawnedQueue
+from models.artifact import load_ensemble_of, load_model
+from tests.app.conftest import Customer
+from tests.worker.site import Site, make_site, wait_until
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def site(tmp_path: Path, database: Database, database_url: str, customer: Customer) -> Site:
+    return make_site(tmp_path, database, database_url, customer)
+
+
+@contextmanager
+def spawned(site: Site) -> Iterator[SpawnedQueue]:
+    queue = SpawnedQueue(site.settings)
+    try:
+        yield queue
+    finally:
+        queue.close()
+
+
+def balance_of(site: Site, name: str) -> tuple[int, int]:
+    """(used, reserved) of the ensemble of that name."""
+    with site.database.reading() as connection:
+        row = ensembles.find(connection, site.customer.tenant_id, name)
+    assert row is not None
+    balance = site.ledger.balance(site.customer.tenant_id, row.id)
+    return balance.used, balance.reserved
+
+
+def test_a_job_becomes_a_version(site: Site) -> None:
+    with spawned(site) as queue:
+        job_id = site.submit(queue=queue)
+        wait_until(lambda: site.job(job_id).state not in ("queued", "running"))
+    job, version = site.job(job_id), site.version(job_id)
+    assert (job.state, job.error) == ("done", None)
+    assert version is not None and (version.number, version.id) == (1, job.model_version_id)
+    store = open_store(site.settings)
+    folder = store.fetch_folder(version.location)
+    assert load_model(folder).classes == tuple(version.classes)
+    assert load_ensemble_of(folder).member_names == ("knn", "forest")
+    assert not (site.settings.var_dir / "artifacts" / "jobs" / str(job_id)).exists(), "checkpoints are gone"
+    assert version.metrics["members"].keys() == {"knn", "forest"}
+    assert version.metrics["verified"]["records"] == 1 and version.metrics["expected"]["records"] > 0
+    assert len(version.frontier) > 3
+    used = version.metrics["queries"]
+    assert 0 < used <= 10 and balance_of(site, "loans") == (used, 0)
+    assert check(site.database) == []
+    events = site.events(job_id)
+    phases = list(dict.fromkeys(event.payload["phase"] for event in events if event.kind == "progress"))
+    assert phases[:3] == ["data", "ensemble", "surrogate"] and phases[-2:] == ["measure", "publish"]
+    assert [event.payload["state"] for event in events if event.kind == "state"] == ["queued", "done"]
+    assert any("loss" in event.payload for event in events)
+
+
+def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
+    long = replace(site.request, members=("knn",), effort=10.0, queries=None)
+    with spawned(site) as queue:
+        job_id = site.submit(long, queue=queue)
+        wait_until(lambda: site.job(job_id).checkpoint is not None)
+    job = site.job(job_id)
+    assert (job.state, job.fence, job.lease_until) == ("queued", 1, None), "put back when the service stops"
+    assert balance_of(site, "loans")[1] > 0, "its queries stay reserved"
+    with spawned(site) as queue:
+        wait_until(lambda: site.job(job_id).fence == 2 and site.job(job_id).checkpoint != job.checkpoint)
+        jobs_service.cancel(site.database, site.customer.tenant_id, job_id)
+        asked = time.monotonic()
+        wait_until(lambda: site.job(job_id).state == "cancelled")
+        assert time.monotonic() - asked < 3.0
+        wait_until(lambda: balance_of(site, "loans")[1] == 0)
+        kill_trainer(queue)
+    assert site.version(job_id) is None
+    assert check(site.database) == []
+
+
+def kill_trainer(queue: SpawnedQueue) -> None:
+    """It is started again."""
+    pid = queue.pid
+    assert pid is not None and queue.healthy()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: queue.pid not in (None, pid) and queue.healthy())

@@ -1,0 +1,243 @@
+"""The explainer as a process of its own: killed under load it is missed, but nothing is wrong or charged unseen."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.blackbox.endpoint import Endpoint, Layout
+from app.blackbox.registry import describe
+from app.db import ensembles, tenants
+from app.db.engine import open_database
+from app.errors import ConflictError, UnavailableError
+from app.explaining.protocol import ExplainOrder
+from app.explaining.remote import RemoteExplainer
+from app.ledger.ledger import Ledger, utc_now
+from app.main import create_app
+from app.resources import Resources
+from app.services.keys import add_tenant
+from app.settings import Settings
+from app.training.environment import environment_of
+from tests.app.api.conftest import client
+from tests.app.api.server import serving
+from tests.app.api.standins import Bell
+from tests.app.explaining.lending import APPROVED, Lending, make_lending
+from tests.app.explaining.published import Saved, publish, save_two
+from tests.app.servers import new_database
+from tests.worker.lender import MEMBERS, Lender, reachable
+from tests.worker.lender import lending as lender_server
+
+KEY = "between us"
+LIMIT = 100_000
+QUERIES = 6
+
+
+@pytest.fixture(scope="module")
+def lending() -> Lending:
+    return make_lending()
+
+
+@pytest.fixture(scope="module")
+def saved(lending: Lending, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return save_two(lending, tmp_path_factory.mktemp("saved"))[0]
+
+
+class Worker:
+    """`python -m worker.explainer`, started and killed at will."""
+
+    def __init__(self, settings: Settings) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self._settings = settings
+        self.process = self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "worker.explainer", "--port", str(self.port)]
+        self.process = subprocess.Popen(command, env=os.environ | environment_of(self._settings))
+        end = time.monotonic() + 120
+        while not self.answers("/readyz"):
+            assert time.monotonic() < end and self.process.poll() is None, "the explainer did not start"
+            time.sleep(0.05)
+        return self.process
+
+    def answers(self, path: str) -> bool:
+        try:
+            return httpx.get(self.url + path, timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def end(self, by: signal.Signals) -> int:
+        self.process.send_signal(by)
+        return self.process.wait(timeout=120)
+
+
+class Site:
+    """An API in this process, one worker in its own, and a lender that counts."""
+
+    def __init__(self, url: str, resources: Resources, worker: Worker, lender: Lender, saved: Saved) -> None:
+        self.resources, self.worker, self.lender = resources, worker, lender
+        database, name = resources.database, uuid4().hex
+        key = add_tenant(database, resources.keyring, name).text
+        with database.writing() as connection:
+            found = tenants.find(connection, name)
+            assert found is not None
+            self.tenant_id = found
+            self.ensemble_id = ensembles.add(connection, found, "lender", "1", utc_now())
+            endpoint = Endpoint(lender.url, "cards", MEMBERS, layout=Layout.MATRIX)
+            schema = saved.model.encoder.schema.to_json()
+            ensembles.describe_remote(connection, found, self.ensemble_id, "1", schema, [describe(endpoint)], None)
+        resources.ledger.set_limit(self.tenant_id, self.ensemble_id, LIMIT)
+        self.version_id: UUID = publish(database, resources.artifacts, found, "loans", saved, self.ensemble_id)
+        self.client = client(url, key)
+
+    def explain(self, lending: Lending, start: int, count: int = 2) -> httpx.Response:
+        body = {
+            "model": "loans",
+            "records": (lending.refused * 3)[start : start + count],
+            "target": APPROVED,
+            "candidates": 6,
+            "robustness": {"min_agreement": 1.0, "max_queries": QUERIES},
+        }
+        return self.client.post("/explain", json=body)
+
+    @property
+    def seen(self) -> int:
+        return self.lender.seen.get("cards", 0)
+
+
+@pytest.fixture(scope="module")
+def site(
+    postgres_server: str, postgres_template: str, saved: Saved, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    with ExitStack() as stack:
+        lender = stack.enter_context(lender_server())
+        url = stack.enter_context(new_database(postgres_server, f"recourse_{uuid4().hex}", postgres_template))
+        settings = Settings(
+            var_dir=tmp_path_factory.mktemp("var"),
+            database_url=SecretStr(url),
+            worker_key=SecretStr(KEY),
+            min_free_bytes=0,
+            log_level="warning",
+        ).model_copy(update=reachable(lender))
+        database = open_database(url)
+        stack.callback(database.close)
+        worker = stack.enter_context(_running(settings))
+        explainer = RemoteExplainer([worker.url], KEY)
+        app = create_app(settings, database, explainer, Bell())
+        address = stack.enter_context(serving(app, explainer.close))
+        site = Site(address, app.state.resources, worker, lender, saved)
+        stack.callback(site.client.close)
+        yield site
+
+
+@contextmanager
+def _running(settings: Settings) -> Iterator[Worker]:
+    worker = Worker(settings)
+    try:
+        yield worker
+    finally:
+        worker.end(signal.SIGKILL)
+
+
+def test_operations(site: Site) -> None:
+    assert site.worker.answers("/livez")
+    assert httpx.get(site.worker.url + "/state", timeout=30).status_code == 401
+    assert "recourse_batch_records" in httpx.get(site.worker.url + "/metrics", timeout=30).text
+
+
+def test_an_order_with_queries_runs_once_and_only_with_the_key(site: Site, lending: Lending) -> None:
+    order = ExplainOrder(site.tenant_id, site.version_id, lending.refused[:1], APPROVED, candidates=6, max_queries=2)
+
+    async def send() -> None:
+        explainer = RemoteExplainer([site.worker.url], KEY)
+        stranger = RemoteExplainer([site.worker.url], "guessed")
+        before = site.seen
+        with pytest.raises(UnavailableError, match="key"):
+            await stranger.explain(order)
+        assert site.seen == before
+        first = await explainer.explain(order)
+        assert first.records[0].queries > 0
+        with pytest.raises(ConflictError, match="already"):
+            await explainer.explain(order)
+        free = replace(order, max_queries=0)
+        assert await explainer.explain(free) == await explainer.explain(free)
+        state = await explainer.state()
+        assert (state.ready, state.workers) == (True, 1)
+        await explainer.close()
+        await stranger.close()
+
+    asyncio.run(send())
+
+
+def test_killed_under_load(site: Site, lending: Lending) -> None:
+    """Whoever asks gets the right answer or a clear 503, and the lender saw no more than was charged."""
+    expected: dict[int, object] = {}
+    done = Event()
+
+    def ask(thread: int) -> list[int]:
+        statuses, start = [], thread
+        while not done.is_set():
+            response = site.explain(lending, start % 40)
+            statuses.append(response.status_code)
+            if response.status_code == 200:
+                found = [{k: v for k, v in one.items() if k != "id"} for one in response.json()["explanations"]]
+                assert expected.setdefault(start % 40, found) == found
+            else:
+                assert response.status_code == 503, response.text
+                assert response.headers["Retry-After"]
+                time.sleep(0.1)
+            start += 6
+        return statuses
+
+    with ThreadPoolExecutor(6) as pool:
+        clients = [pool.submit(ask, thread) for thread in range(6)]
+        try:
+            for pause in (1.0, 0.7):
+                time.sleep(pause)
+                site.worker.end(signal.SIGKILL)
+                site.worker.start()
+            time.sleep(1.0)
+        finally:
+            done.set()
+        statuses = [status for one in clients for status in one.result()]
+    assert statuses.count(200) >= 10
+    assert 503 in statuses
+    owner = (site.tenant_id, site.ensemble_id)
+    # As if a quarter of an hour had passed: what the killed ones held expires, and is charged.
+    Ledger(site.resources.database, clock=lambda: utc_now() + timedelta(hours=1)).expire()
+    balance = site.resources.ledger.balance(*owner)
+    assert balance.reserved == 0
+    # Only what was dispatched in the very moment of a kill may have been charged without being seen.
+    assert site.seen <= balance.used <= site.seen + 2 * 4 * 64
+
+
+def test_what_is_in_flight_is_finished(site: Site, lending: Lending) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(site.explain, lending, 0, 60)
+        end = time.monotonic() + 60
+        while "recourse_explain_pending_records 60.0" not in httpx.get(site.worker.url + "/metrics", timeout=30).text:
+            assert time.monotonic() < end and not asked.done()
+        assert site.worker.end(signal.SIGTERM) == 0
+        assert asked.result().status_code == 200
+    assert site.explain(lending, 0).status_code == 503
+    site.worker.start()
+    assert site.explain(lending, 0).status_code == 200
