@@ -46,6 +46,7 @@ class Bench:
         self.dataset, self.seed, self.settings, self._places = dataset, seed, settings, places
         self._job = Job(dataset, seed, settings.ensemble, settings.records)
         self._cache = TrainingCache(places.cache, settings.members)
+        self._models: dict[Config, tuple[RecourseModel, float]] = {}
 
     @cached_property
     def study(self) -> Study:
@@ -78,7 +79,10 @@ class Bench:
 
     def model(self, config: Config | None = None) -> tuple[RecourseModel, float]:
         """A model with this configuration, ours if none is given, and the seconds that its training took"""
-        return self._cache.model(self._job, self.study, self.ensemble, config or self.config)
+        config = config or self.config
+        if config not in self._models:
+            self._models[config] = self._cache.model(self._job, self.study, self.ensemble, config)
+        return self._models[config]
 
     def search(self, model: RecourseModel, budget: float | None = None) -> SearchConfig:
         """Search without a query, the dial at the mean cost `budget`, by default that of the paper's table.

@@ -55,7 +55,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axis.set_xlabel("cost")
         axis.set_ylabel("validity")
         axis.grid(alpha=0.25)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    columns = max(2, min(6, 2 * len(axes)))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
     save(figure, path)
 
 

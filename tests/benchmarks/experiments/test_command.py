@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,9 @@ def test_rows_come_back_and_a_damaged_file_is_refused(tmp_path: Path) -> None:
         Rows(tmp_path, "made_up")
 
 
-def test_two_workers_run_every_variant_of_a_unit_in_turn(tmp_path: Path) -> None:
+def test_two_workers_run_every_variant_of_a_unit_in_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Threads in the place of processes, which take seconds each to start; test_quality starts real ones.
+    monkeypatch.setattr(command, "ProcessPoolExecutor", lambda max_workers, mp_context: ThreadPoolExecutor(max_workers))
     units = [Unit("table2", "nowhere", 0, ("densityflow", "argument")), Unit("table2", "no such", 0, ("oracle",))]
     outcomes = list(in_workers(units, Settings(), Places(None, tmp_path), 2))
     assert sorted((each.unit.dataset, each.variant) for each in outcomes) == [
