@@ -14,6 +14,7 @@ from app.api import (
     keys,
     metrics_route,
     models,
+    openapi,
     train,
 )
 from app.api.body_limit import BodyLimit
@@ -42,6 +43,7 @@ def create_app(
     for router in routers():
         app.include_router(router)
     problems.install(app)
+    openapi.install(app)
     app.add_middleware(BodyLimit, body_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

@@ -18,8 +18,20 @@ router = APIRouter(prefix="/datasets", tags=["data sets"], route_class=KeyedRout
 Text = Annotated[str | None, Form(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 Table = Annotated[UploadFile, File(description="CSV (UTF-8, commas, a header line) or Parquet.")]
 
+EXAMPLE = {
+    "requestBody": {
+        "content": {
+            "multipart/form-data": {
+                "example": {"file": "income,housing,approved\n32000,rent,no\n...", "label": "approved"}
+            }
+        }
+    }
+}
 
-@router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY))
+
+@router.post(
+    "", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE
+)
 def upload(
     file: Table, caller: ClientCaller, resources: ResourcesDep, name: Text = None, label: Text = None
 ) -> DatasetAnswer:

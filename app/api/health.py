@@ -13,7 +13,7 @@ NOT_READY = 503
 @router.get("/livez", operation_id="live")
 async def live() -> LiveAnswer:
     """The process answers; nothing else is looked at."""
-    return LiveAnswer()
+    return LiveAnswer(live=True)
 
 
 @router.get("/readyz", operation_id="ready", responses={NOT_READY: {"model": ReadyAnswer}})
@@ -29,7 +29,7 @@ async def ready(response: Response, resources: ResourcesDep) -> ReadyAnswer:
 @router.get("/v2/health/live", operation_id="oip_live")
 async def oip_live() -> LiveAnswer:
     """The same as /livez, under the name of the Open Inference Protocol."""
-    return LiveAnswer()
+    return LiveAnswer(live=True)
 
 
 @router.get("/v2/health/ready", operation_id="oip_ready", responses={NOT_READY: {"model": ReadyAnswer}})

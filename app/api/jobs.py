@@ -28,7 +28,15 @@ STREAM: dict[int | str, dict[str, Any]] = {
         "description": "Server-sent events `state`, `progress` and `log`, until the job has ended.",
         "content": {
             "text/event-stream": {
-                "schema": {"type": "string"},
+                "schema": {
+                    "type": "object",
+                    "description": "One event.",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "event": {"enum": ["state", "progress", "log"]},
+                        "data": {"type": "string", "description": "A JSON object."},
+                    },
+                },
                 "example": 'id: 7\nevent: progress\ndata: {"phase": "flow", "step": 120, "steps": 400}\n\n',
             }
         },

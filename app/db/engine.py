@@ -16,6 +16,7 @@ STEP_MS = 30_000
 """A step that waits longer than this for a lock is given up: both databases answer or fail."""
 CONNECT_SECONDS = 5
 READ_ONLY = "recourse_read_only"
+# hide_parameters, below: the parameters of a statement are records and digests, and an error's text ends up in a log.
 
 
 def open_database(database_url: str, pool_size: int = 10) -> "Database":
@@ -42,6 +43,7 @@ def _open_postgres(url: URL, pool_size: int) -> "Database":
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
+        hide_parameters=True,
         connect_args={"connect_timeout": CONNECT_SECONDS},
     )
     stepper = create_engine(
@@ -50,6 +52,7 @@ def _open_postgres(url: URL, pool_size: int) -> "Database":
         max_overflow=pool_size,
         isolation_level="AUTOCOMMIT",
         pool_reset_on_return=None,
+        hide_parameters=True,
         connect_args={"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STEP_MS}"},
     )
     return Database(engine, reader=engine.execution_options(isolation_level="REPEATABLE READ"), stepper=stepper)
@@ -59,7 +62,7 @@ def _open_sqlite(url: URL, pool_size: int) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("an SQLite database in memory cannot be shared: name a file, as in sqlite:///var/recourse.db")
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url, pool_size=pool_size, max_overflow=pool_size)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=pool_size, hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -66,6 +66,20 @@ class UsagePointAnswer(BaseModel):
 class UsageAnswer(BaseModel):
     """The queries asked over time; steps without any are left out."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "ensemble": "loans",
+                    "step": "day",
+                    "since": "2026-01-01T00:00:00Z",
+                    "until": "2026-01-31T00:00:00Z",
+                    "points": [{"at": "2026-01-30T00:00:00Z", "dispatched": 211, "total": 211}],
+                }
+            ]
+        }
+    )
+
     ensemble: str
     step: Step
     since: datetime
@@ -76,7 +90,25 @@ class UsageAnswer(BaseModel):
 class EntryAnswer(BaseModel):
     """A line of the ledger: what it added to each counter."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": 17,
+                    "at": "2026-01-30T11:20:00Z",
+                    "ensemble": "loans",
+                    "period": "2026-01",
+                    "kind": "dispatch",
+                    "reservation": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
+                    "query_limit": 0,
+                    "reserved": 0,
+                    "dispatched": 32,
+                    "used": 0,
+                }
+            ]
+        },
+    )
 
     id: int
     at: datetime

@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class LiveAnswer(BaseModel):
     """The process answers."""
 
-    live: bool = True
+    live: bool = Field(examples=[True])
 
 
 class PartAnswer(BaseModel):
