@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
-from app.db import jobs
+from app.db import job_events, jobs
 from app.db.engine import Database
 from app.db.jobs import Claim
 from app.db.types import AnyRow
@@ -65,7 +65,11 @@ class Supervisor:
     def _claim(self, job_id: UUID | None) -> AnyRow | None:
         def claim(connection: Connection) -> AnyRow | None:
             now = utc_now()
-            return jobs.claim(connection, self._name, now, now + self._lease, job_id)
+            row = jobs.claim(connection, self._name, now, now + self._lease, job_id)
+            if row is not None:
+                payload = {"state": row.state, "attempts": row.attempts}
+                job_events.add(connection, row.tenant_id, row.id, "state", payload, now)
+            return row
 
         def run() -> AnyRow | None:
             with self._database.writing() as connection:

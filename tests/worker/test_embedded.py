@@ -67,7 +67,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     events = site.events(job_id)
     phases = list(dict.fromkeys(event.payload["phase"] for event in events if event.kind == "progress"))
     assert phases[:3] == ["data", "ensemble", "surrogate"] and phases[-2:] == ["measure", "publish"]
-    assert [event.payload["state"] for event in events if event.kind == "state"] == ["queued", "done"]
+    assert [event.payload["state"] for event in events if event.kind == "state"] == ["queued", "running", "done"]
     assert any("loss" in event.payload for event in events)
 
 

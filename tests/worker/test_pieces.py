@@ -1,0 +1,210 @@
+"""The trainer's parts, without processes: queries after a crash, errors that are tried again, a stale publisher."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from uuid import uuid4
+
+import pytest
+
+from app.artifacts import open_store
+from app.db import jobs
+from app.db.answers import AnswerOwner
+from app.db.engine import Database
+from app.db.jobs import Claim
+from app.errors import LostLeaseError
+from app.ledger.check import check
+from app.ledger.ledger import Ledger, utc_now
+from app.services import jobs as jobs_service
+from models.datasets.loans import loans
+from models.errors import DataError, EnsembleError, QueryLimitError, StoppedError
+from models.model import RecourseModel
+from tests.app.conftest import Customer
+from tests.models.tiny import TINY, make_task, random_model
+from tests.worker.site import NoBell, Site, make_site
+from worker import job as job_process
+from worker.bench import Bench
+from worker.exits import ENDED, STOPPED
+from worker.held_job import HeldJob
+from worker.progress import Progress, Units
+from worker.publish import Product, publish
+from worker.reserved import reserve
+
+LEASE = timedelta(seconds=30)
+
+
+@pytest.fixture
+def site(tmp_path: Path, database: Database, database_url: str, customer: Customer) -> Site:
+    return make_site(tmp_path, database, database_url, customer)
+
+
+def hold(site: Site, late: timedelta = timedelta()) -> HeldJob:
+    """Claim the job that waits, at a time when leases of before may be over."""
+    now = utc_now() + late
+    with site.database.writing() as connection:
+        row = jobs.claim(connection, "test", now, now + LEASE)
+    assert row is not None
+    return HeldJob(site.database, Claim(row.id, row.fence), row.tenant_id)
+
+
+class TestReserve:
+    """A job's queries, whatever happened to its processes before."""
+
+    def test_it_is_taken_over_after_a_crash(self, site: Site, customer: Customer) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+        site.submit()
+        first = reserve(hold(site), site.ledger, customer.ensemble_id, 60)
+        assert first is not None
+        site.ledger.dispatch(first, 10)
+        second = reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60)
+        assert second is not None and (second.id, second.amount) == (first.id, 60)
+        with pytest.raises(Exception, match="taken over"):
+            site.ledger.dispatch(first, 1)
+        assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 60
+
+    def test_a_crash_before_it_was_made(self, site: Site, customer: Customer) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+        site.submit()
+        held, planned = hold(site), uuid4()
+        held.save_reservation(planned)
+        made = reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60)
+        assert made is not None and made.id == planned
+
+    def test_what_expired_is_followed_by_the_rest(self, site: Site, customer: Customer) -> None:
+        late = Ledger(site.database, clock=lambda: utc_now() + timedelta(hours=1))
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+        site.submit()
+        first = reserve(hold(site), site.ledger, customer.ensemble_id, 60)
+        assert first is not None
+        site.ledger.dispatch(first, 45)
+        assert len(late.expire()) == 1
+        second = reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60)
+        assert second is not None and second.amount == 15 and second.id != first.id
+        site.ledger.dispatch(second, 15)
+        site.ledger.settle(second)
+        assert reserve(hold(site, 4 * LEASE), site.ledger, customer.ensemble_id, 60) is None, "all of it is spent"
+        assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).used == 60
+        assert check(site.database) == []
+
+    def test_more_than_the_budget_is_refused(self, site: Site, customer: Customer) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 59)
+        site.submit()
+        with pytest.raises(QueryLimitError, match="60 queries were asked for, but 59 of 59 remain"):
+            reserve(hold(site), site.ledger, customer.ensemble_id, 60)
+
+
+def run_job(site: Site, monkeypatch: pytest.MonkeyPatch, training: Callable[[Bench], None]) -> int:
+    """The process of a training, with something else in the place of the training."""
+    monkeypatch.setattr(job_process, "run_training", training)
+    monkeypatch.setattr(job_process, "PAUSE_SECONDS", 0.0)
+    return job_process._run(site.settings, site.database, hold(site), Event())
+
+
+def fails_with(error: Exception) -> Callable[[Bench], None]:
+    def training(bench: Bench) -> None:
+        raise error
+
+    return training
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+class TestErrors:
+    """What goes wrong in a training, and what becomes of the job."""
+
+    def test_the_users_fault_fails_it_at_once(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        job_id = site.submit()
+        assert run_job(site, monkeypatch, fails_with(DataError("Column 'age' holds dates."))) == ENDED
+        job = site.job(job_id)
+        assert (job.state, job.error) == ("failed", "Column 'age' holds dates.")
+        assert site.events(job_id)[-1].payload == {"state": "failed", "error": "Column 'age' holds dates."}
+
+    @pytest.mark.parametrize(
+        ("error", "sentence"),
+        [
+            (RuntimeError("secret inside"), "The training failed for a reason that is not in the data"),
+            (EnsembleError("only 1 of 3 members answered"), "only 1 of 3 members answered"),
+        ],
+    )
+    def test_what_nobody_foresaw_is_tried_twice_more(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+    ) -> None:
+        job_id = site.submit()
+        states = []
+        for _ in range(3):
+            assert run_job(site, monkeypatch, fails_with(error)) == ENDED
+            states.append(site.job(job_id).state)
+        assert states == ["queued", "queued", "failed"]
+        assert site.job(job_id).error.startswith(sentence) and "secret" not in site.job(job_id).error
+        assert [event.kind for event in site.events(job_id)].count("log") == 2
+
+    def test_told_to_stop(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        job_id = site.submit()
+        assert run_job(site, monkeypatch, fails_with(StoppedError("told"))) == STOPPED
+        assert site.job(job_id).state == "running", "the trainer puts it back"
+
+    def test_a_lost_job_is_left_alone(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        job_id = site.submit()
+
+        def lose(bench: Bench) -> None:
+            hold(site, 2 * LEASE)
+            bench.progress.show("surrogate", 1, 2)
+
+        with pytest.raises(LostLeaseError):
+            run_job(site, monkeypatch, lose)
+        job = site.job(job_id)
+        assert (job.state, job.fence, job.progress) == ("running", 2, None)
+
+
+def a_model() -> RecourseModel:
+    return random_model(make_task(loans(60, seed=3)).encoder, TINY)
+
+
+def test_a_stale_trainer_publishes_nothing(site: Site, customer: Customer) -> None:
+    job_id = site.submit()
+    product = Product(a_model(), None, AnswerOwner(customer.tenant_id, customer.ensemble_id, "1"), {"queries": 3})
+    stale, fresh, store = hold(site), hold(site, 2 * LEASE), open_store(site.settings)
+    with pytest.raises(LostLeaseError):
+        publish(stale, store, "loans", True, product)
+    assert site.version(job_id) is None and site.job(job_id).state == "running"
+    version_id = publish(fresh, store, "loans", True, product)
+    assert (site.job(job_id).state, site.job(job_id).model_version_id) == ("done", version_id)
+    with pytest.raises(LostLeaseError):
+        publish(fresh, store, "loans", True, product)
+
+
+def test_the_reconciler_rings_and_gives_up(site: Site, customer: Customer) -> None:
+    rung = list[object]()
+
+    class Bell(NoBell):
+        def ring(self, job_id: object) -> None:
+            rung.append(job_id)
+
+    waiting, worn = site.submit(), site.submit()
+    site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+    held = hold(site, -2 * LEASE)
+    assert reserve(held, site.ledger, customer.ensemble_id, 60) is not None
+    jobs_service.reconcile(site.database, site.ledger, Bell(), attempts=1)
+    (ended,) = {waiting, worn} - set(rung)
+    job = site.job(held.id)
+    assert ended == held.id and job.state == "failed" and "begun 1 times" in job.error
+    assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0, "given back at once"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_progress_is_thin_and_knows_what_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id, now = site.submit(), [0.0]
+    monkeypatch.setattr("worker.progress.time.monotonic", lambda: now[0])
+    progress = Progress(hold(site), lambda: False)
+    progress.units = Units.of(replace(TINY, distill=replace(TINY.distill, rounds=0, settle_steps=0)), rows=100)
+    for step in range(1, 21):
+        now[0] += 0.1
+        progress.report("surrogate", step, 30, 1.0)
+    written = site.job(job_id).progress
+    assert 15 < written["step"] <= 20, "at most twice a second"
+    left = (30 - written["step"]) + 2.0 * 20
+    assert written["eta_seconds"] == pytest.approx(left * 0.1, rel=0.15)
+    assert len([event for event in site.events(job_id) if event.kind == "progress"]) == 2
+    progress.report("generator", 1, 20, float("nan"))
+    assert "loss" not in site.job(job_id).progress, "JSON has no NaN"
