@@ -7,9 +7,11 @@ import argparse
 import asyncio
 import hmac
 import ipaddress
+import signal
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -119,6 +121,14 @@ class ExplainerServer:
             self._seen.popitem(last=False)
 
 
+class _Server(uvicorn.Server):
+    """Its signals are taken care of outside: it would die of them after it has finished, and nothing else could."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 def serve(settings: Settings, host: str, port: int) -> None:
     """Run until a signal; then finish what is in flight."""
     key = None if settings.worker_key is None else settings.worker_key.get_secret_value()
@@ -140,7 +150,11 @@ def serve(settings: Settings, host: str, port: int) -> None:
 
     async def run() -> None:
         logger.info("explaining", host=host, port=port)
-        await uvicorn.Server(config).serve()
+        server = _Server(config)
+        loop = asyncio.get_running_loop()
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(sent, server.handle_exit, sent, None)
+        await server.serve()
         await explainer.close()
 
     asyncio.run(run())

@@ -2,7 +2,8 @@
 
 Nothing waits while the engine is idle, unless the last batch says that more orders are about to come: then for a few
 milliseconds. While the engine is busy orders collect by themselves. Versions take turns; so do the pieces of a large
-order with the orders of others.
+order with the orders of others. Orders that ask black boxes have threads of their own: a lender whose models are slow
+keeps nobody else waiting.
 """
 
 import asyncio
@@ -35,12 +36,16 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """records: about how many are searched together; queue: how many may wait; wait: seconds; threads: engines."""
+    """records: about how many are searched together; queue: how many may wait; wait: seconds.
+
+    threads: engines; asking: threads of the orders that ask black boxes, where most of the time is spent waiting.
+    """
 
     records: int = 64
     queue: int = 4096
     wait: float = 0.002
     threads: int = 1
+    asking: int = 4
 
 
 @dataclass(eq=False)
@@ -55,7 +60,8 @@ class _Waiting:
 
 
 Line: TypeAlias = deque[_Waiting]
-"""The queue of one version."""
+Lane: TypeAlias = tuple[LoadedVersion, bool]
+"""A version, and whether black boxes are asked: each has a line of its own."""
 
 
 class Batcher:
@@ -65,10 +71,13 @@ class Batcher:
         self._run = run
         self._limits = limits
         self._observe = observe
-        self._lines: OrderedDict[LoadedVersion, Line] = OrderedDict()
-        self._expected: WeakKeyDictionary[LoadedVersion, int] = WeakKeyDictionary()
-        self._engines = ThreadPoolExecutor(limits.threads, thread_name_prefix="engine")
-        self._free = limits.threads
+        self._lines: OrderedDict[Lane, Line] = OrderedDict()
+        self._expected: WeakKeyDictionary[LoadedVersion, dict[bool, int]] = WeakKeyDictionary()
+        self._free = {False: limits.threads, True: limits.asking}
+        self._engines = {
+            asks: ThreadPoolExecutor(count, thread_name_prefix="ask" if asks else "engine")
+            for asks, count in self._free.items()
+        }
         self._running: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
@@ -99,7 +108,8 @@ class Batcher:
         while self.pending or self._running:
             self._pump()
             await asyncio.sleep(0.005)
-        self._engines.shutdown(wait=False)
+        for engines in self._engines.values():
+            engines.shutdown(wait=False)
 
     async def _pieces(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
         """A large order goes piece by piece, so that others get their turn in between."""
@@ -118,7 +128,8 @@ class Batcher:
 
     async def _piece(self, version: LoadedVersion, order: ExplainOrder, kind: Hashable) -> ExplainAnswer:
         waiting = _Waiting(order, version, kind, asyncio.get_running_loop().create_future())
-        line = self._lines.setdefault(version, deque())
+        lane = version, order.max_queries > 0
+        line = self._lines.setdefault(lane, deque())
         line.append(waiting)
         self._pump()
         try:
@@ -127,21 +138,20 @@ class Batcher:
             # Cancelled or too late: nobody waits for it, so it is not run.
             if waiting in line:
                 line.remove(waiting)
-                self._drop_if_empty(version, line)
+                self._drop_if_empty(lane, line)
 
     def _pump(self) -> None:
         """Start as many batches as there are free engines and ripe lines."""
-        for version in list(self._lines):
-            if not self._free:
-                return
-            line = self._lines[version]
-            if self._ripe(line, self._expected.get(version, 1)):
-                self._lines.move_to_end(version)
+        for lane in list(self._lines):
+            version, asks = lane
+            line, expected = self._lines[lane], self._expected.setdefault(version, {})
+            if self._free[asks] and self._ripe(line, expected.get(asks, 1)):
+                self._lines.move_to_end(lane)
                 batch = self._take(line)
-                self._expected[version] = len(batch)
-                self._drop_if_empty(version, line)
+                expected[asks] = len(batch)
+                self._drop_if_empty(lane, line)
                 if batch:
-                    self._start(version, batch)
+                    self._start(lane, batch)
 
     def _ripe(self, line: Line, expected: int) -> bool:
         """Whether waiting would bring nothing: as many are there as came last time, or the first waited long enough."""
@@ -175,21 +185,22 @@ class Batcher:
         line.extend(rest)
         return batch
 
-    def _drop_if_empty(self, version: LoadedVersion, line: Line) -> None:
-        if not line and self._lines.get(version) is line:
-            del self._lines[version]
+    def _drop_if_empty(self, lane: Lane, line: Line) -> None:
+        if not line and self._lines.get(lane) is line:
+            del self._lines[lane]
 
-    def _start(self, version: LoadedVersion, batch: list[_Waiting]) -> None:
-        self._free -= 1
-        task = asyncio.create_task(self._work(version, batch))
+    def _start(self, lane: Lane, batch: list[_Waiting]) -> None:
+        self._free[lane[1]] -= 1
+        task = asyncio.create_task(self._work(lane, batch))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _work(self, version: LoadedVersion, batch: list[_Waiting]) -> None:
+    async def _work(self, lane: Lane, batch: list[_Waiting]) -> None:
+        version, asks = lane
         began = time.monotonic()
         orders = [waiting.order for waiting in batch]
         try:
-            outcomes = await asyncio.get_running_loop().run_in_executor(self._engines, self._run, version, orders)
+            outcomes = await asyncio.get_running_loop().run_in_executor(self._engines[asks], self._run, version, orders)
         except Exception as error:
             for waiting in batch:
                 _tell(waiting.answer, error)
@@ -197,7 +208,7 @@ class Batcher:
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 _tell(waiting.answer, outcome)
         finally:
-            self._free += 1
+            self._free[asks] += 1
             self._pump()
         if self._observe is not None:
             self._observe(_report(version, orders, time.monotonic() - began))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from app.errors import DeadlineError, OverloadedError, UnavailableError
+from app.errors import AuthenticationError, DeadlineError, OverloadedError, UnavailableError
 from app.explaining import wire
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from models.errors import RecourseError
@@ -103,9 +103,13 @@ class RemoteExplainer:
             )
         finally:
             worker.busy -= 1
-        if answer.status_code != 200:
-            raise wire.read_error(answer.content)
-        return answer.content
+        if answer.status_code == 200:
+            return answer.content
+        error = wire.read_error(answer.content)
+        if isinstance(error, AuthenticationError):
+            # The caller's own key is fine.
+            raise UnavailableError("the worker does not take the API's key: set RECOURSE_WORKER_KEY alike on both")
+        raise error
 
     async def _state_of(self, worker: _Worker) -> ExplainerState | None:
         try:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -40,8 +40,12 @@ from tests.app.explaining.published import Saved, publish, save_two
 from tests.app.servers import new_database
 from tests.worker.lender import MEMBERS, Lender, reachable
 from tests.worker.lender import lending as lender_server
+from tests.worker.site import wait_until
 
 KEY = "between us"
+KILLS = int(os.environ.get("RECOURSE_EXPLAINER_KILLS", "1"))
+ANSWERS = 12
+"""So many right answers are waited for before each kill, and after the last."""
 LIMIT = 100_000
 QUERIES = 6
 
@@ -73,7 +77,7 @@ class Worker:
     def start(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "worker.explainer", "--port", str(self.port)]
         self.process = subprocess.Popen(command, env=os.environ | environment_of(self._settings))
-        end = time.monotonic() + 120
+        end = time.monotonic() + 240
         while not self.answers("/readyz"):
             assert time.monotonic() < end and self.process.poll() is None, "the explainer did not start"
             time.sleep(0.05)
@@ -191,35 +195,38 @@ def test_an_order_with_queries_runs_once_and_only_with_the_key(site: Site, lendi
 def test_killed_under_load(site: Site, lending: Lending) -> None:
     """Whoever asks gets the right answer or a clear 503, and the lender saw no more than was charged."""
     expected: dict[int, object] = {}
+    statuses: list[int] = []
     done = Event()
 
-    def ask(thread: int) -> list[int]:
-        statuses, start = [], thread
+    def ask(start: int) -> None:
         while not done.is_set():
             response = site.explain(lending, start % 40)
-            statuses.append(response.status_code)
             if response.status_code == 200:
                 found = [{k: v for k, v in one.items() if k != "id"} for one in response.json()["explanations"]]
                 assert expected.setdefault(start % 40, found) == found
             else:
                 assert response.status_code == 503, response.text
                 assert response.headers["Retry-After"]
-                time.sleep(0.1)
+                done.wait(0.5)
+            statuses.append(response.status_code)
             start += 6
-        return statuses
+
+    def wait_for_answers(clients: list["Future[None]"]) -> None:
+        wanted = statuses.count(200) + ANSWERS
+        wait_until(lambda: statuses.count(200) >= wanted or any(one.done() for one in clients))
 
     with ThreadPoolExecutor(6) as pool:
-        clients = [pool.submit(ask, thread) for thread in range(6)]
+        clients = [pool.submit(ask, start) for start in range(6)]
         try:
-            for pause in (1.0, 0.7):
-                time.sleep(pause)
+            for _ in range(KILLS):
+                wait_for_answers(clients)
                 site.worker.end(signal.SIGKILL)
                 site.worker.start()
-            time.sleep(1.0)
+            wait_for_answers(clients)
         finally:
             done.set()
-        statuses = [status for one in clients for status in one.result()]
-    assert statuses.count(200) >= 10
+        for one in clients:
+            one.result()
     assert 503 in statuses
     owner = (site.tenant_id, site.ensemble_id)
     # As if a quarter of an hour had passed: what the killed ones held expires, and is charged.
@@ -227,7 +234,7 @@ def test_killed_under_load(site: Site, lending: Lending) -> None:
     balance = site.resources.ledger.balance(*owner)
     assert balance.reserved == 0
     # Only what was dispatched in the very moment of a kill may have been charged without being seen.
-    assert site.seen <= balance.used <= site.seen + 2 * 4 * 64
+    assert site.seen <= balance.used <= site.seen + KILLS * 4 * 64
 
 
 def test_what_is_in_flight_is_finished(site: Site, lending: Lending) -> None:
@@ -239,5 +246,3 @@ def test_what_is_in_flight_is_finished(site: Site, lending: Lending) -> None:
         assert site.worker.end(signal.SIGTERM) == 0
         assert asked.result().status_code == 200
     assert site.explain(lending, 0).status_code == 503
-    site.worker.start()
-    assert site.explain(lending, 0).status_code == 200

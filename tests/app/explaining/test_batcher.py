@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from threading import Event
 from typing import cast
 from uuid import UUID
@@ -147,6 +148,21 @@ def test_other_kinds_and_other_versions_are_searched_apart_and_take_turns() -> N
 
     engine = run(scenario)
     assert [sizes for _, sizes in engine.batches] == [[2], [2], [1], [2], [1], [2]]
+
+
+def test_orders_that_ask_black_boxes_keep_nobody_waiting() -> None:
+    async def scenario(engine: CountingEngine) -> None:
+        batcher, version = Batcher(engine, BatchLimits()), new_version()
+        engine.gate.clear()
+        asking = asyncio.create_task(batcher.submit(version, replace(new_order(1), max_queries=5), "asking"))
+        await until(lambda: len(engine.batches) == 1)
+        quick = asyncio.create_task(batcher.submit(version, new_order(1), "kind"))
+        await until(lambda: len(engine.batches) == 2)
+        engine.gate.set()
+        await asyncio.gather(asking, quick)
+        await batcher.close()
+
+    run(scenario)
 
 
 def test_a_large_order_goes_in_pieces_and_lets_others_in_between() -> None:
