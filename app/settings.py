@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 class Settings(BaseSettings):
     """What the operator decides. Lists are written with commas."""
 
-    model_config = SettingsConfigDict(env_prefix="RECOURSE_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="RECOURSE_", frozen=True, env_ignore_empty=True)
 
     var_dir: Path = Path("var")
     database_url: SecretStr | None = None
@@ -21,7 +21,10 @@ class Settings(BaseSettings):
     admin_key: SecretStr | None = None
     """The first admin key of the default tenant; without it one is made, printed once and kept in VAR_DIR/admin.key."""
     key_secret: SecretStr | None = None
-    """What keys are hashed with and credentials encrypted; without it one is made and kept in VAR_DIR/secret.key."""
+    """What keys are hashed with and credentials encrypted: the same for the API and every worker.
+
+    Without it one is made and kept in VAR_DIR/secret.key, which is enough where all of them share VAR_DIR.
+    """
     worker_key: SecretStr | None = None
     """What the API shows to a worker's explainer, and what the worker asks for."""
     device: str = "cpu"

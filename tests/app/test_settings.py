@@ -30,3 +30,11 @@ def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOURSE_LOG_FORMAT", "xml")
     with pytest.raises(ValidationError, match="log_format"):
         Settings()
+
+
+def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compose file passes on what is not set as an empty text."""
+    monkeypatch.setenv("RECOURSE_DATABASE_URL", "")
+    monkeypatch.setenv("RECOURSE_EXPLAIN_BATCH", "")
+    settings = Settings()
+    assert (settings.database_url, settings.explain_batch) == (None, 64)

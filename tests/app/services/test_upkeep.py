@@ -1,0 +1,69 @@
+"""What crashed processes leave behind is tidied up, and one chore that fails does not stop the others."""
+
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.db import jobs
+from app.db.engine import Database
+from app.ledger.ledger import Ledger, utc_now
+from app.resources import Resources, gather
+from app.services import upkeep
+from app.services.idempotency import Answer, KeyedBody
+from app.settings import Settings
+from tests.app.api.standins import Bell, SilentExplainer
+from tests.app.conftest import Customer
+
+
+@pytest.fixture
+def resources(database: Database, tmp_path: Path) -> Resources:
+    return gather(Settings(var_dir=tmp_path), database, SilentExplainer(), Bell())
+
+
+def crash(database: Database, customer: Customer) -> UUID:
+    """A reservation whose owner is gone, a job that nobody was told of."""
+    ledger = Ledger(database, clock=lambda: utc_now() - timedelta(hours=1))
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.dispatch(ledger.reserve(customer.tenant_id, customer.ensemble_id, 8), 3)
+    job_id = uuid4()
+    with database.writing() as connection:
+        jobs.add(connection, customer.tenant_id, job_id, "loans", {}, utc_now())
+    return job_id
+
+
+def test_all_is_tidied(resources: Resources, database: Database, customer: Customer) -> None:
+    job_id = crash(database, customer)
+    upkeep.tidy(resources)
+    balance = resources.ledger.balance(customer.tenant_id, customer.ensemble_id)
+    assert (balance.used, balance.reserved) == (3, 0)
+    assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]
+
+
+def test_keys_are_forgotten_when_they_are_old(
+    resources: Resources, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> bool:
+        work = KeyedBody.of("k", b"")
+        return resources.once.run(customer.tenant_id, "/train", work, lambda: Answer(200, "{}")).replayed
+
+    assert not ask()
+    upkeep.tidy(resources)
+    assert ask(), "it is young"
+    monkeypatch.setattr(upkeep, "utc_now", lambda: utc_now() + timedelta(hours=25))
+    upkeep.tidy(resources)
+    assert not ask()
+
+
+def test_one_that_fails_does_not_stop_the_others(
+    resources: Resources, database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = crash(database, customer)
+
+    def fail(ledger: Ledger) -> None:
+        raise RuntimeError("the books are on fire")
+
+    monkeypatch.setattr(Ledger, "expire", fail)
+    upkeep.tidy(resources)
+    assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]
