@@ -32,6 +32,8 @@ from worker.held_job import PATIENCE, HeldJob
 POLL_SECONDS = 0.1
 RENEW_SECONDS = 1.0
 """Also how soon a cancel is noticed."""
+TRIES = 3
+"""How often a process may end with an error of its own; one that was killed has more attempts (the settings say)."""
 STOP_SECONDS = 20.0
 """How long a training that is told to stop may take for its checkpoint."""
 
@@ -128,9 +130,13 @@ class Supervisor:
             return
         attempts = held.read().attempts
         log.error("training died", job=str(held.id), code=code, attempts=attempts)
+        if code > 0 and attempts >= TRIES:
+            fact = f"The training's process ended with exit code {code}"
+            held.fail(f"{fact}; the worker's log tells more of job {held.id}.")
+            return
         if attempts < self._settings.job_attempts:
             held.log(f"The training's process died (exit code {code}); it goes on from its last checkpoint.")
-        # The rest, if it was the last attempt, is up to `end_hopeless`.
+        # One that is killed again and again, by the system for its memory, is ended by `end_hopeless`.
         held.release()
 
     def _settle(self, held: HeldJob) -> None:
