@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(default=20, gt=0)
     """Unfinished training jobs of one tenant."""
 
+    explainer_host: str = "127.0.0.1"
+    """Where a worker's explainer listens; anything but the loopback needs RECOURSE_WORKER_KEY."""
+    explainer_port: int = Field(default=8100, ge=0, le=65535)
     explain_queue: int = Field(default=4_096, gt=0)
     """Records that may wait in an explainer; a request that would pass this is told to come back."""
     explain_batch: int = Field(default=64, gt=0)

@@ -170,10 +170,10 @@ def _is_loopback(host: str) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m worker.explainer", description=__doc__)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8100)
-    options = parser.parse_args(arguments)
     settings = Settings()
+    parser.add_argument("--host", default=settings.explainer_host)
+    parser.add_argument("--port", type=int, default=settings.explainer_port)
+    options = parser.parse_args(arguments)
     logs.configure(settings)
     serve(settings, options.host, options.port)
     return 0

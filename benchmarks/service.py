@@ -1,0 +1,193 @@
+"""How much of the engine's speed reaches a client: `python -m benchmarks.service`.
+
+The service runs as an operator runs it, as processes of its own on this machine's cores, and writes a decision record
+for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after.
+`--mode workers` puts the explainer into a second process, `--database-url` takes Postgres instead of SQLite, and
+`--soak 100000` explains so many records and watches the memory.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from threading import Event, Thread
+
+import httpx
+import numpy as np
+from rich.console import Console
+
+from benchmarks.service_client import Load, Measured
+from benchmarks.service_engine import Engine
+from benchmarks.service_report import Point, Report, Soak, write
+from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, refused_records, running
+
+HERE = Path(__file__).parent
+CLIENTS = (1, 8, 64)
+SIZES = (1, 32)
+MODES = ["embedded", "workers"]
+POOL = 1024
+SOAK_CLIENTS, SOAK_RECORDS = 8, 32
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    console = Console(stderr=True, soft_wrap=True)
+    reports = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.model or train_model(Path(scratch) / "model", options.effort)
+        records = refused_records(folder, POOL)
+        listed = Path(scratch) / "records.json"
+        listed.write_text(json.dumps(records))
+        for mode in options.modes:
+            report = measure_mode(mode, folder, listed, Path(scratch) / mode, options, console)
+            reports.append(report)
+            for size in SIZES:
+                share = f"{size} a request: {report.ratio(size):.2f} of the engine"
+                console.print(f"{mode}, {share}; bound by {report.bound(size)}", markup=False)
+            console.print(f"{mode}: one record of one client takes {report.over_ms:.1f} ms more than the engine alone")
+    write(reports, options.results)
+    return 0
+
+
+def train_model(folder: Path, effort: float) -> Path:
+    """The loans with the service's own commands; a short training is enough to time a search."""
+    command = [*RECOURSE, "train", "loans", "--out", str(folder), "--effort", str(effort)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def measure_mode(
+    mode: Mode, folder: Path, listed: Path, var_dir: Path, options: argparse.Namespace, console: Console
+) -> Report:
+    var_dir.mkdir()
+    engines = [engine_alone(folder, listed, options.seconds)]
+    records = json.loads(listed.read_text())
+    with running(mode, folder, var_dir, options.database_url) as site:
+        send(site, bodies(records, 1), 1, 0.0, 0.0, requests=3)
+        points = []
+        for size in SIZES:
+            for clients in options.clients:
+                points.append(measure_point(site, bodies(records, size), clients, size, options.seconds))
+                console.print(f"{mode}: {points[-1]}", markup=False)
+        soak = run_soak(site, bodies(records, SOAK_RECORDS), options.soak, console) if options.soak else None
+    engines.append(engine_alone(folder, listed, options.seconds))
+    mean = Engine(
+        float(np.mean([engine.records_a_second for engine in engines])), float(np.mean([e.p50_ms for e in engines]))
+    )
+    database = "SQLite" if options.database_url is None else "Postgres"
+    return Report(mode, database, mean, tuple(points), soak, os.getloadavg()[0])
+
+
+def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:
+    command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET, str(seconds)]
+    found = subprocess.run(command, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    return Engine(**json.loads(found.stdout))
+
+
+def send(
+    site: Site, texts: list[str], clients: int, warm_up: float, seconds: float, requests: int = 0
+) -> Measured:
+    load = Load(site.url, site.key, texts, clients, warm_up, seconds, requests)
+    command = [sys.executable, "-m", "benchmarks.service_client"]
+    found = subprocess.run(command, input=json.dumps(asdict(load)).encode(), check=True, capture_output=True)
+    return Measured(**json.loads(found.stdout))
+
+
+def measure_point(site: Site, texts: list[str], clients: int, size: int, seconds: float) -> Point:
+    """One load, and what the serving processes did meanwhile."""
+    before, cpu_before, began = _searches(site), _processor_seconds(site), time.perf_counter()
+    found = send(site, texts, clients, min(2.0, seconds / 4), seconds)
+    wall = time.perf_counter() - began
+    searched, count, busy = (after - earlier for after, earlier in zip(_searches(site), before, strict=True))
+    p50, p95, p99 = np.percentile(found.latencies or [float("nan")], [50, 95, 99]).tolist()
+    return Point(
+        clients=clients,
+        records=size,
+        requests=len(found.latencies),
+        records_a_second=len(found.latencies) * size / found.seconds,
+        p50_ms=p50,
+        p95_ms=p95,
+        p99_ms=p99,
+        failures=found.failures,
+        batch=searched / max(1.0, count),
+        engine=busy / _loaded_seconds(seconds),
+        engine_ms_a_record=1000 * busy / max(1.0, searched),
+        cpu=(_processor_seconds(site) - cpu_before) / wall,
+    )
+
+
+def _loaded_seconds(seconds: float) -> float:
+    """How long the load was on: the warm-up belongs to it, the start of the client's process does not."""
+    return seconds + min(2.0, seconds / 4)
+
+
+def run_soak(site: Site, texts: list[str], records: int, console: Console) -> Soak:
+    """So many records, and the memory every second."""
+    done, sizes = Event(), list[float]()
+
+    def watch() -> None:
+        while not done.wait(1.0):
+            sizes.append(_resident_mb(site))
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        found = send(site, texts, SOAK_CLIENTS, 0.0, 0.0, requests=-(-records // SOAK_RECORDS))
+    finally:
+        done.set()
+        watcher.join()
+    tenth = max(1, len(sizes) // 10)
+    soak = Soak(
+        len(found.latencies) * SOAK_RECORDS, median(sizes[tenth : 2 * tenth]), median(sizes[-tenth:]), found.failures
+    )
+    console.print(f"{soak}, growth {soak.growth:.1%}", markup=False)
+    return soak
+
+
+def _searches(site: Site) -> tuple[float, float, float]:
+    """Records searched, searches, and their seconds, since the explainer started."""
+    text = httpx.get(site.metrics_url, headers={"Authorization": f"Bearer {site.key}"}, timeout=60).text
+    names = ("recourse_batch_records_sum", "recourse_batch_records_count", "recourse_batch_seconds_sum")
+    found = [re.search(rf"^{name} (\S+)$", text, re.MULTILINE) for name in names]
+    records, count, seconds = (0.0 if one is None else float(one[1]) for one in found)
+    return records, count, seconds
+
+
+def _processor_seconds(site: Site) -> float:
+    """User and system time of the serving processes."""
+    total = 0
+    for pid in site.pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def _resident_mb(site: Site) -> float:
+    texts = [Path(f"/proc/{pid}/status").read_text() for pid in site.pids]
+    return sum(int(text.partition("VmRSS:")[2].split()[0]) for text in texts) / 1024
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
+    parser.add_argument("--mode", dest="modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--model", type=Path, help="a folder that `recourse train loans` made; else one is trained")
+    parser.add_argument("--effort", type=float, default=0.1, help="of the training")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
+    parser.add_argument("--clients", type=int, nargs="+", default=list(CLIENTS))
+    parser.add_argument("--database-url", help="an empty Postgres database; by default SQLite")
+    parser.add_argument("--soak", type=int, default=0, metavar="RECORDS", help="explain so many, watch the memory")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The load: clients that ask, wait for the answer and ask again, in a process of their own.
+
+`python -m benchmarks.service_client` reads a job as JSON from stdin and writes what it measured to stdout. It speaks
+HTTP by hand: a comfortable client would take as much of the cores as the server that it measures.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is asked: bodies are JSON texts that the clients take in turn; `requests` 0: until the time is over."""
+
+    url: str
+    key: str
+    bodies: list[str]
+    clients: int
+    warm_up: float
+    seconds: float
+    requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Answers within the time, their milliseconds, the seconds that were measured, and statuses other than 200."""
+
+    latencies: list[float]
+    seconds: float
+    failures: dict[str, int]
+
+
+async def measure(load: Load) -> Measured:
+    """All clients at once; what is answered before the measurement begins or after it ends does not count."""
+    began = time.perf_counter() + load.warm_up
+    end = began + load.seconds if not load.requests else float("inf")
+    found: list[tuple[float, float, int]] = []
+    turns = iter(range(load.requests or 10**12))
+    await asyncio.gather(*(_client(load, turns, found, end) for _ in range(load.clients)))
+    counted = [(done, taken) for done, taken, status in found if began <= done <= end and status == 200]
+    last = max((done for done, _ in counted), default=began)
+    failures: dict[str, int] = {}
+    for _, _, status in found:
+        if status != 200:
+            failures[str(status)] = failures.get(str(status), 0) + 1
+    return Measured([1000 * taken for _, taken in counted], (last if load.requests else end) - began, failures)
+
+
+async def _client(load: Load, turns: Iterator[int], found: list[tuple[float, float, int]], end: float) -> None:
+    address = urlsplit(load.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = f"POST /explain HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {load.key}\r\n"
+    for turn in turns:
+        body = load.bodies[turn % len(load.bodies)].encode()
+        began = time.perf_counter()
+        if began >= end:
+            break
+        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        status = await _read(reader)
+        now = time.perf_counter()
+        found.append((now, now - began, status))
+        if status != 200:
+            await asyncio.sleep(0.1)
+    writer.close()
+    await writer.wait_closed()
+
+
+async def _read(reader: asyncio.StreamReader) -> int:
+    """The status of one answer, read to its end."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = next(int(line.partition(":")[2]) for line in head.split("\r\n") if line.startswith("content-length:"))
+    await reader.readexactly(length)
+    return int(head.split(" ", 2)[1])
+
+
+def main() -> int:
+    load = Load(**json.load(sys.stdin))
+    json.dump(asdict(asyncio.run(measure(load))), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The figures of the service's benchmark: what they are, whether they reach what is asked, and their picture."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from benchmarks.quality_store import write_whole
+from benchmarks.service_engine import Engine
+
+WANTED = {1: 0.3, 32: 0.7}
+"""The share of the engine's own records a second that is asked for, by records a request."""
+WANTED_OVER_MS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One load. batch: mean records a search; engine: the share of the time that a search ran; cpu: cores in use."""
+
+    clients: int
+    records: int
+    requests: int
+    records_a_second: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    failures: dict[str, int]
+    batch: float
+    engine: float
+    engine_ms_a_record: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """Memory of the serving processes while so many records were explained, in MB: medians of a part of the run."""
+
+    explained: int
+    after_a_tenth_mb: float
+    at_the_end_mb: float
+    failures: dict[str, int]
+
+    @property
+    def growth(self) -> float:
+        return self.at_the_end_mb / self.after_a_tenth_mb - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One mode: the engine alone before and after, and the service under each load."""
+
+    mode: str
+    database: str
+    engine: Engine
+    points: tuple[Point, ...]
+    soak: Soak | None
+    load_average: float
+
+    def ratio(self, records: int) -> float:
+        """The best records a second with so many records a request, beside the engine's."""
+        return max(p.records_a_second for p in self.points if p.records == records) / self.engine.records_a_second
+
+    @property
+    def over_ms(self) -> float:
+        """What the service adds to one record of one client."""
+        alone = next(point for point in self.points if (point.clients, point.records) == (1, 1))
+        return alone.p50_ms - self.engine.p50_ms
+
+    def bound(self, records: int) -> str:
+        """What bounds the service at its best with so many records a request, in words."""
+        best = max((p for p in self.points if p.records == records), key=lambda point: point.records_a_second)
+        cores = f"{best.cpu:.2f} cores in use, batches of {best.batch:.0f}"
+        alone = 1000 / self.engine.records_a_second
+        own = f"{best.engine_ms_a_record:.2f} ms a record in the search, {alone:.2f} without the service"
+        if best.engine > 0.9:
+            return f"the search: it runs {best.engine:.0%} of the time ({own}; {cores})"
+        return f"what is around the search, which runs only {best.engine:.0%} of the time ({own}; {cores})"
+
+
+def document(reports: Sequence[Report]) -> str:
+    found = []
+    for report in reports:
+        summary: dict[str, object] = {
+            f"ratio_{records}": {"measured": report.ratio(records), "wanted": wanted, "bound": report.bound(records)}
+            for records, wanted in WANTED.items()
+        }
+        summary["over_engine_ms"] = {"measured": report.over_ms, "wanted": WANTED_OVER_MS}
+        if report.soak is not None:
+            summary["memory_growth"] = report.soak.growth
+        found.append(asdict(report) | {"summary": summary})
+    return json.dumps(found, indent=1) + "\n"
+
+
+def write(reports: Sequence[Report], folder: Path) -> None:
+    """service.json and service.png"""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "service.json", document(reports))
+    figure, axes = plt.subplots(len(reports), 2, figsize=(10, 3.6 * len(reports)), squeeze=False)
+    for (left, right), report in zip(axes, reports, strict=True):
+        _draw_rates(left, report)
+        _draw_latencies(right, report)
+    figure.tight_layout()
+    figure.savefig(folder / "service.png", dpi=130)
+    plt.close(figure)
+
+
+def _draw_rates(axis: Axes, report: Report) -> None:
+    for records in WANTED:
+        points = [point for point in report.points if point.records == records]
+        axis.plot([p.clients for p in points], [p.records_a_second for p in points], "o-", label=f"{records} a request")
+    axis.axhline(report.engine.records_a_second, color="black", linestyle="--", label="the engine alone")
+    axis.set(title=f"{report.mode}, {report.database}", xlabel="clients", ylabel="records a second", xscale="log")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+
+
+def _draw_latencies(axis: Axes, report: Report) -> None:
+    names = [f"{point.clients} x {point.records}" for point in report.points]
+    places = np.arange(len(names))
+    for name, colour in (("p99_ms", "#c6dbef"), ("p95_ms", "#6baed6"), ("p50_ms", "#08519c")):
+        axis.bar(places, [getattr(point, name) for point in report.points], color=colour, label=name[:3])
+    axis.axhline(report.engine.p50_ms, color="black", linestyle="--", label="one record, engine alone")
+    axis.set(yscale="log", ylabel="ms", xlabel="clients x records a request", title="latency")
+    axis.set_xticks(places, names)
+    axis.legend()
