@@ -16,14 +16,14 @@ def test_defaults_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_of_the_design(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOURSE_VAR_DIR", "/srv/recourse")
-    monkeypatch.setenv("RECOURSE_DATABASE_URL", "postgresql://recourse:secret@db/recourse")
+    monkeypatch.setenv("RECOURSE_DATABASE_URL", "postgresql://recourse:hunter2@db/recourse")
     monkeypatch.setenv("RECOURSE_BLACKBOX_HOSTS", "a.example, b.example:8443,")
     monkeypatch.setenv("RECOURSE_BLACKBOX_NETWORKS", "10.0.0.0/8")
     settings = Settings()
     assert settings.var_dir == Path("/srv/recourse")
-    assert settings.database == "postgresql://recourse:secret@db/recourse"
+    assert settings.database == "postgresql://recourse:hunter2@db/recourse"
     assert (settings.blackbox_hosts, settings.blackbox_networks) == (("a.example", "b.example:8443"), ("10.0.0.0/8",))
-    assert "secret" not in repr(settings)
+    assert "hunter2" not in repr(settings)
 
 
 def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
