@@ -1,0 +1,81 @@
+"""The service's benchmark: how its ratios are taken, and what its clients count."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.service_client import Load, measure
+from benchmarks.service_engine import Engine
+from benchmarks.service_report import Point, Report, Soak, write
+
+POINT = Point(
+    clients=1,
+    records=1,
+    requests=100,
+    records_a_second=40.0,
+    p50_ms=24.0,
+    p95_ms=30.0,
+    p99_ms=40.0,
+    failures={},
+    batch=1.0,
+    engine=0.8,
+    engine_ms_a_record=20.0,
+    cpu=1.1,
+)
+REPORT = Report(
+    mode="embedded",
+    database="SQLite",
+    engine=Engine(records_a_second=400.0, p50_ms=20.0),
+    points=(
+        POINT,
+        replace(POINT, clients=64, records_a_second=200.0),
+        replace(POINT, clients=8, records=32, records_a_second=320.0, engine=0.99),
+        replace(POINT, clients=64, records=32, records_a_second=300.0),
+    ),
+    soak=Soak(explained=1000, after_a_tenth_mb=400.0, at_the_end_mb=410.0, failures={}),
+    load_average=0.5,
+)
+
+
+def test_ratios_are_those_of_the_best_load() -> None:
+    assert (REPORT.ratio(1), REPORT.ratio(32)) == (0.5, 0.8)
+    assert REPORT.over_ms == pytest.approx(4.0)
+    assert REPORT.bound(32).startswith("the search")
+    assert REPORT.bound(1).startswith("what is around the search")
+
+
+def test_the_report_is_written(tmp_path: Path) -> None:
+    write([REPORT], tmp_path)
+    (found,) = json.loads((tmp_path / "service.json").read_text())
+    assert found["summary"]["ratio_32"]["measured"] == 0.8
+    assert found["summary"]["memory_growth"] == pytest.approx(0.025)
+    assert (tmp_path / "service.png").stat().st_size > 1000
+
+
+def test_clients_count_answers_and_failures() -> None:
+    async def scenario() -> None:
+        asked: list[bytes] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while head := await reader.readuntil(b"\r\n\r\n"):
+                    size = int(head.lower().partition(b"content-length:")[2].split()[0])
+                    asked.append(await reader.readexactly(size))
+                    status = b"503 Busy" if len(asked) == 3 else b"200 OK"
+                    writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\n{}")
+            except asyncio.IncompleteReadError:
+                writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        found = await measure(Load(url, "rk_x", ["[1]", "[2]"], clients=2, warm_up=0, seconds=0, requests=10))
+        assert len(asked) == 10
+        assert sorted(set(asked)) == [b"[1]", b"[2]"]
+        assert (len(found.latencies), found.failures) == (9, {"503": 1})
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())
