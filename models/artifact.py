@@ -4,6 +4,7 @@ manifest.json        the SHA-256 of the other files and the content hash (models
 encoder.json         the encoder and its schema
 model.json           configuration, calibration, flowing features, frontier, seed, queries
 weights.safetensors  the surrogate pair and the velocity field, with the vectors of their spectral norms
+anchors.safetensors  the anchors (models/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
 """
 
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from models.anchors import Anchors
 from models.config import Config
 from models.config_json import config_from_json, config_to_json
 from models.device import find_device
@@ -34,6 +36,7 @@ from models.velocity import Velocity
 ENCODER_FILE = "encoder.json"
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.safetensors"
+ANCHORS_FILE = "anchors.safetensors"
 ENSEMBLE_FOLDER = "ensemble"
 
 
@@ -56,7 +59,8 @@ def load_model(folder: Path, device: str = "cpu") -> RecourseModel:
         model = _read_model(document, encoder)
     except (SchemaError, ConfigError) as error:
         raise ArtifactError(f"The model in '{folder}' cannot be read: {error}") from error
-    model = replace(model, config=replace(model.config, device=device))
+    anchors = _read_anchors(folder / ANCHORS_FILE, encoder)
+    model = replace(model, config=replace(model.config, device=device), anchors=anchors)
     _read_weights(model, folder / WEIGHTS_FILE)
     place = find_device(device)
     model.pair.to(place).eval()
@@ -76,6 +80,9 @@ def _write(model: RecourseModel, ensemble: LocalEnsemble | None, folder: Path) -
     write_object(folder / ENCODER_FILE, model.encoder.to_json())
     write_object(folder / MODEL_FILE, _to_document(model))
     (folder / WEIGHTS_FILE).write_bytes(save(_weights(model)))
+    parts = {"points": model.anchors.points, "labels": model.anchors.labels}
+    anchors = {name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()}
+    (folder / ANCHORS_FILE).write_bytes(save(anchors))
     if ensemble is not None:
         save_ensemble(ensemble, folder / ENSEMBLE_FOLDER)
 
@@ -158,6 +165,18 @@ def _weights(model: RecourseModel) -> dict[str, Tensor]:
         if not bool(value.isfinite().all()):
             raise ArtifactError(f"The weights '{name}' are not finite: training diverged; lower the learning rates.")
     return weights
+
+
+def _read_anchors(path: Path, encoder: Encoder) -> Anchors:
+    try:
+        tensors = load(path.read_bytes())
+        points, labels = tensors["points"].numpy(), tensors["labels"].numpy()
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ArtifactError(f"The anchors in '{path}' are missing or damaged.") from error
+    known = np.isin(labels, np.arange(len(encoder.schema.classes))).all()
+    if len(points) and (points.shape != (len(labels), encoder.width) or not known):
+        raise ArtifactError(f"The anchors in '{path}' do not fit the model's encoder.")
+    return Anchors(points, labels)
 
 
 def _read_weights(model: RecourseModel, path: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
+from models.anchors import approach
 from models.constraints import encoded_box
 from models.encoding import cost
 from models.flow import Path, solve
@@ -95,7 +96,7 @@ def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scor
 
 
 def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Candidates:
-    """`count` candidates for each record of allowed.origin (n, F).
+    """`count` candidates for each record of allowed.origin (n, F), and some on the ways to the model's anchors.
 
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
@@ -111,16 +112,17 @@ def generate_with_own(
     landed = _landings(model, target, allowed, count, seed)
     everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
     measured = measure(model, everyone, target, model.encoder.encode(allowed.origin))
-    return Candidates(*(part[:, :count] for part in measured.parts)), measured.agreement[:, count]
+    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1]
 
 
 def _landings(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Records:
-    """Where the paths of the candidates end, decoded (n, count, F)"""
+    """Where the paths of the candidates end, and points on the ways to the nearest anchors, decoded (n, c, F)"""
     ends = np.empty((len(allowed.origin) * count, model.encoder.width))
     for rows, path in paths(model, target, allowed, count, seed):
         ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
     decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
-    return decoded.reshape(len(allowed.origin), count, -1)
+    landed = decoded.reshape(len(allowed.origin), count, -1)
+    return np.concatenate([landed, approach(model.anchors, model.encoder, target, allowed)], axis=1)
 
 
 def paths(

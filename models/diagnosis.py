@@ -9,7 +9,7 @@ from models.answers import Binding, Diagnosis
 from models.candidates import Candidates
 from models.constraints import Constraints, compile_constraints
 from models.model import RecourseModel
-from models.polishing import moves_of
+from models.polishing import best_of_each_feature
 from models.schema import Direction, Feature
 from models.scoring import Targets
 
@@ -29,7 +29,7 @@ def binding_constraints(
     free = replace(schema, features=tuple(_freed(feature) for feature in schema.features))
     fixed = frozenset(feature.name for feature in schema.features if feature.protected)
     relaxed = compile_constraints(free, Constraints(immutable=fixed), allowed.origin)
-    moves = moves_of(model, best, target, relaxed)
+    moves = best_of_each_feature(model, best, target, relaxed)
     named = []
     for row in range(len(best.cost)):
         gains: dict[str, float] = {}

@@ -31,7 +31,7 @@ from models.surrogate_training import SurrogateTrainer
 RECORDS = 64
 CANDIDATES = 20
 POLISH_ROUNDS = 3
-PRICES = (0.02, 0.6)
+PRICES = (0.03, 1.2)
 """A round's prices are drawn between these, evenly in their logarithm."""
 
 

@@ -16,6 +16,7 @@ from models.ensemble.protocol import Ensemble
 from models.errors import EnsembleError
 from models.matrix import Encoded, Records
 from models.plausible import PlausibleModels
+from models.residuals import Residuals, fit_residuals
 from models.snapping import Snapper
 
 
@@ -67,11 +68,12 @@ def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor) 
 
 
 class FreeLessons:
-    """Points on which the plausible models voted; weighed anew as answers are bought."""
+    """Points on which the plausible models voted; weighed anew, and set right near them, as answers are bought."""
 
     def __init__(self, models: PlausibleModels, width: int, device: torch.device) -> None:
         self.models = models
         self.weights = models.equal_weights
+        self.residuals: Residuals | None = None
         self.votes = np.empty((len(models.voters), 0, models.classes), dtype=np.float32)
         self.points = torch.empty(0, width, device=device)
         self.shares = torch.empty(0, models.classes, device=device)
@@ -83,22 +85,28 @@ class FreeLessons:
         self.points = torch.cat([self.points, points])
         self._share()
 
-    def restore(self, points: Tensor, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> None:
-        """Take up lessons that were given before: points (n, D), votes (s, n, K), weights (s + K,)"""
-        self.points, self.votes, self.weights = points, votes, weights
+    def restore(self, points: Tensor, votes: NDArray[np.float32], bought: Bought) -> None:
+        """Take up lessons that were given before: points (n, D), votes (s, n, K), and what was bought by then"""
+        self.points, self.votes = points, votes
         self._share()
+        self.weigh(bought)
 
     def weigh(self, bought: Bought) -> None:
-        """Weigh the voters by how they side with the black boxes, and all lessons with them."""
+        """Weigh the voters by how they side with the black boxes, learn what they lack, and teach so."""
         if not len(bought.points):
             return
-        votes = self.models.votes(_as_encoded(bought.points))
-        self.weights = self.models.weigh(votes, bought.shares.cpu().numpy().astype(np.float64))
+        points, shares = _as_encoded(bought.points), bought.shares.cpu().numpy().astype(np.float64)
+        votes = self.models.votes(points)
+        self.weights = self.models.weigh(votes, shares)
+        self.residuals = fit_residuals(points, shares - self.models.shares(votes, self.weights))
         self._share()
 
     def _share(self) -> None:
-        shares = self.models.shares(self.votes, self.weights).astype(np.float32)
-        self.shares = torch.from_numpy(shares).to(self.points.device)
+        shares = self.models.shares(self.votes, self.weights)
+        if self.residuals is not None:
+            shares = np.clip(shares + self.residuals.at(_as_encoded(self.points)), 0.0, 1.0)
+            shares /= shares.sum(axis=1, keepdims=True)
+        self.shares = torch.from_numpy(shares.astype(np.float32)).to(self.points.device)
 
 
 def _as_encoded(points: Tensor) -> Encoded:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from models.anchors import Anchors
 from models.config import Config
 from models.encoding import Encoder
 from models.surrogate import SurrogatePair
@@ -45,6 +46,7 @@ class RecourseModel:
     seed: int
     queries: int = 0
     frontier: tuple[FrontierPoint, ...] = field(default=())
+    anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
 
     @property
     def classes(self) -> tuple[str, ...]:

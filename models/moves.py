@@ -11,10 +11,10 @@ from models.encoding import Encoder
 from models.grid import snap
 from models.matrix import Encoded, Records
 
-WAYS = (0.5, 0.8, 1.2)
+WAYS = (0.5, 0.8, 0.93, 1.07, 1.2)
 """A number goes this share of its way from the applicant's value."""
-STRIDE = 0.3
-"""A number also goes this many standard deviations up or down from where it is."""
+STRIDES = (-0.3, -0.08, 0.08, 0.3)
+"""A number also goes so many standard deviations from where it is."""
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def catalogue_of(encoder: Encoder) -> Catalogue:
             moves += [(j, np.nan, 0.0, level) for level in range(len(feature.categories))]
         else:
             moves += [(j, way, 0.0, -1) for way in WAYS]
-            moves += [(j, 1.0, sign * STRIDE, -1) for sign in (-1.0, 1.0)]
+            moves += [(j, 1.0, stride, -1) for stride in STRIDES]
     columns, ways, strides, levels = (np.array(part) for part in zip(*moves, strict=True))
     circle = np.zeros((len(moves), 2))
     for position in np.flatnonzero(levels >= 0):

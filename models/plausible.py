@@ -25,7 +25,7 @@ from models.matrix import Encoded
 
 SLOW_ROWS = 4000
 """SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
-NEIGHBOUR_ROWS = 12_000
+NEIGHBOUR_ROWS = 40_000
 """And so many the nearest neighbours, whose votes depend on every row."""
 PRIOR = 3.0
 """How strongly the weights are held at equal shares, in units of one bought answer's row."""

@@ -90,6 +90,18 @@ def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: A
     return measure(model, moves, target, ground.home)
 
 
+def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+    """From best (n, 1), the change of each feature that promises most agreement at any cost, scored (n, F)"""
+    ground, nothing = Ground.of(model.encoder, allowed), np.zeros(len(target))
+    values, estimate = _ranked(model, ground, best, target, nothing, None)
+    each = estimate[:, ground.catalogue.of]
+    row, feature = np.arange(len(values))[:, None], np.arange(each.shape[1])
+    move = ground.catalogue.of[feature, each.argmax(axis=2)]
+    moved = np.repeat(best.records, each.shape[1], axis=1)
+    moved[row, feature, feature] = np.where(np.isfinite(estimate[row, move]), values[row, move], moved[row, 0, feature])
+    return measure(model, moved, target, ground.home)
+
+
 def _best_moves(
     model: RecourseModel, ground: Ground, rows: Candidates, target: Targets, price: Floats, known: Slopes | None
 ) -> Records:

@@ -60,7 +60,6 @@ class RunState:
         tensors |= {"meter.records": torch.from_numpy(records), "meter.answers": torch.from_numpy(answers)}
         if (free := self.surrogate.free) is not None:
             tensors |= {"free.points": free.points, "free.votes": torch.from_numpy(free.votes)}
-            tensors["free.weights"] = torch.from_numpy(free.weights)
         facts = {
             "run": self._run,
             "flowing": sorted(self.flowing),
@@ -94,8 +93,8 @@ class RunState:
         set_rate(surrogate.optimizer, read_number(snapshot.facts, "rate", "the checkpoint"))
         surrogate.bought = Bought(*(tensors[f"bought.{name}"].to(device) for name in _BOUGHT))
         if surrogate.free is not None:
-            votes, weights = tensors["free.votes"].numpy(), tensors["free.weights"].numpy()
-            surrogate.free.restore(tensors["free.points"].to(device), votes, weights)
+            votes = tensors["free.votes"].numpy()
+            surrogate.free.restore(tensors["free.points"].to(device), votes, surrogate.bought)
         records, answers = tensors["meter.records"].numpy(), tensors["meter.answers"].numpy()
         self.meter.restore(records, answers, _count(snapshot.facts["spent"]))
         self.choices.bit_generator.state = dict(read_mapping(snapshot.facts["choices"], "'choices'"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from models.anchors import Anchors, choose_anchors
 from models.calibration import fit_calibration
 from models.config import Config
 from models.density import noise_bound
@@ -92,8 +93,20 @@ def train(
     if config.distill.rounds:
         surrogate.settle(report, steps)
     pair.eval()
-    model = replace(model, calibration=fit_calibration(pair, surrogate.bought, classes), queries=meter.spent)
+    anchors = _anchors(model, surrogate, training, seed)
+    calibration = fit_calibration(pair, surrogate.bought, classes)
+    model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors)
     return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))
+
+
+def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labelled, seed: int) -> Anchors:
+    encoder, free = model.encoder, surrogate.free
+    if free is None:
+        return Anchors.none(encoder.width)
+    flows = np.array([name in model.flowing for name in encoder.schema.names])[encoder.feature_of_column]
+    points, random = encoder.encode(training.records), np.random.default_rng(seed)
+    pool, shares = free.points.cpu().numpy().astype(np.float64), free.shares.cpu().numpy()
+    return choose_anchors(pool, shares, points, training.labels, flows, random)
 
 
 def _within(config: Config, limit: int) -> Config:

@@ -11,7 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.artifact import ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE, load_ensemble_of, load_model, save_model
+from models.artifact import (
+    ANCHORS_FILE,
+    ENCODER_FILE,
+    MODEL_FILE,
+    WEIGHTS_FILE,
+    load_ensemble_of,
+    load_model,
+    save_model,
+)
 from models.candidates import generate
 from models.config import paper
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
@@ -85,7 +93,7 @@ def test_the_hash_is_that_of_the_content(tmp_path: Path, saved: Path, tiny_model
 
 def test_nothing_but_json_and_safetensors(saved: Path) -> None:
     names = sorted(path.name for path in saved.iterdir())
-    assert names == sorted([ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE, MANIFEST])
+    assert names == sorted([ANCHORS_FILE, ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE, MANIFEST])
 
 
 def test_the_ensemble_goes_along(
@@ -149,6 +157,10 @@ def edited(file: str, change: Callable[[Any], object]) -> Callable[[Path], None]
     return edit
 
 
+def foreign_anchors(folder: Path) -> None:
+    save_file({"points": torch.zeros(2, 1), "labels": torch.zeros(2, dtype=torch.long)}, folder / ANCHORS_FILE)
+
+
 def lose_a_weight(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS_FILE)
     del weights["velocity.out.bias"]
@@ -180,6 +192,8 @@ def cut_a_weight(folder: Path) -> None:
         (lambda folder: (folder / MODEL_FILE).unlink(), r"model\.json' is missing"),
         (lambda folder: (folder / WEIGHTS_FILE).write_bytes(b"pickle"), "do not fit the model's settings"),
         (lambda folder: (folder / WEIGHTS_FILE).unlink(), "are missing or do not fit"),
+        (lambda folder: (folder / ANCHORS_FILE).unlink(), "anchors .* are missing or damaged"),
+        (foreign_anchors, "anchors .* do not fit the model's encoder"),
         (lose_a_weight, "do not fit the model's settings"),
         (cut_a_weight, "do not fit the model's settings"),
     ],
@@ -190,7 +204,7 @@ def test_a_sealed_folder_with_the_wrong_content_is_refused(
     """The seal holds, for somebody sealed it anew; what is inside is not a model."""
 
     def copy_and_edit(folder: Path) -> None:
-        for name in (ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE):
+        for name in (ANCHORS_FILE, ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE):
             (folder / name).write_bytes((saved / name).read_bytes())
         edit(folder)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.allowed import Allowed
+from models.anchors import FRACTIONS, NEAREST
 from models.candidates import Candidates, generate, measure
 from models.config import Config, FlowConfig, Solver, SurrogateConfig
 from models.constraints import Constraints, compile_constraints, violations
@@ -34,11 +35,12 @@ def target(loans_task: Task) -> Targets:
 def test_shapes_and_measures(tiny_model: RecourseModel, allowed: Allowed, target: Targets) -> None:
     candidates = generate(tiny_model, target, allowed, COUNT, seed=1)
     n, encoder = len(allowed), tiny_model.encoder
-    assert candidates.records.shape == (n, COUNT, len(encoder.schema.features))
-    assert candidates.points.shape == (n, COUNT, encoder.width)
-    assert candidates.cost.shape == candidates.agreement.shape == candidates.density.shape == (n, COUNT)
+    count = COUNT + NEAREST * len(FRACTIONS)
+    assert candidates.records.shape == (n, count, len(encoder.schema.features))
+    assert candidates.points.shape == (n, count, encoder.width)
+    assert candidates.cost.shape == candidates.agreement.shape == candidates.density.shape == (n, count)
     origin = encoder.encode(allowed.origin)
-    for position in range(COUNT):
+    for position in range(count):
         again = encoder.encode(candidates.records[:, position])
         scores = score_points(tiny_model, again, target)
         np.testing.assert_array_equal(candidates.points[:, position], again)

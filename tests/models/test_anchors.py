@@ -1,0 +1,83 @@
+"""Anchors: sure of their class, made up, nearest to those who seek them; the ways there stay within the constraints."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
+from models.artifact import load_model, save_model
+from models.candidates import generate
+from models.constraints import Constraints, compile_constraints, violations
+from models.search import SearchConfig, explain
+from tests.models.tiny import TINY, Task, other_class, random_model
+
+
+def test_the_nearest_sure_points_are_kept_and_no_training_record_is_among_them() -> None:
+    training, labels = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0]]), np.array([0, 0, 1])
+    pool = np.array([[2.0, 0.0], [3.0, 0.0], [1.0, 0.0], [9.0, 9.0], [8.0, 9.0]])
+    unsure = [1.02 - SURE, SURE - 0.02]
+    shares = np.array([[0.0, 1.0], [0.0, 1.0], unsure, [0.0, 1.0], [1.0, 0.0]], dtype=np.float32)
+    free = np.array([True, True])
+    found = choose_anchors(pool, shares, training, labels, free, np.random.default_rng(0))
+    assert found.points.tolist() == [[8.0, 9.0], [2.0, 0.0]]
+    assert found.labels.tolist() == [0, 1]
+
+
+def test_only_the_columns_that_may_move_count() -> None:
+    training, labels = np.array([[0.0, 0.0], [5.0, 5.0]]), np.array([0, 1])
+    pool, shares = np.array([[1.0, 9.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 1.0]], dtype=np.float32)
+    only_first = np.array([True, False])
+    found = choose_anchors(pool, shares, training, labels, only_first, np.random.default_rng(0))
+    assert found.points.tolist() == [[1.0, 9.0]]
+
+
+@pytest.fixture
+def anchored(loans_task: Task) -> Anchors:
+    """Every twentieth test record as an anchor of its own class."""
+    points = loans_task.encoder.encode(loans_task.test.records[::20])
+    return Anchors(points, loans_task.test.labels[::20])
+
+
+def test_the_ways_there_keep_every_constraint(loans_task: Task, anchored: Anchors) -> None:
+    records, schema = loans_task.test.records[:40], loans_task.encoder.schema
+    target = other_class(loans_task.test.labels[:40], 2)
+    allowed = compile_constraints(schema, Constraints(immutable=frozenset(["income"])), records)
+    ways = approach(anchored, loans_task.encoder, target, allowed)
+    assert ways.shape == (40, NEAREST * len(FRACTIONS), len(schema.names))
+    for position in range(ways.shape[1]):
+        assert not violations(schema, records, ways[:, position], allowed).any()
+    assert (ways != records[:, None]).any(axis=2).mean() > 0.9
+
+
+def test_a_record_alone_finds_what_it_finds_in_a_batch(loans_task: Task, anchored: Anchors) -> None:
+    records = loans_task.test.records[:60]
+    target = other_class(loans_task.test.labels[:60], 2)
+    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    together = approach(anchored, loans_task.encoder, target, allowed)
+    for row in range(60):
+        one = np.array([row])
+        alone = approach(anchored, loans_task.encoder, target[one], allowed.rows(one))
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+def test_they_are_candidates_and_travel_with_the_model(loans_task: Task, anchored: Anchors, tmp_path: Path) -> None:
+    bare = random_model(loans_task.encoder, TINY)
+    model = replace(bare, anchors=anchored)
+    records, target = loans_task.test.records[:8], other_class(loans_task.test.labels[:8], 2)
+    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    assert generate(bare, target, allowed, 5, seed=0).cost.shape == (8, 5)
+    assert generate(model, target, allowed, 5, seed=0).cost.shape == (8, 5 + NEAREST * len(FRACTIONS))
+    save_model(model, tmp_path / "model")
+    again, quick = load_model(tmp_path / "model"), SearchConfig(candidates=5)
+    assert explain(again, records, target, config=quick) == explain(model, records, target, config=quick)
+
+
+def test_a_class_without_anchors_stays_at_home(loans_task: Task, anchored: Anchors) -> None:
+    only = Anchors(anchored.points[anchored.labels == 0], anchored.labels[anchored.labels == 0])
+    records = loans_task.test.records[:4]
+    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    ways = approach(only, loans_task.encoder, np.ones(4, dtype=np.int64), allowed)
+    home = np.broadcast_to(records[:, None], ways.shape)
+    np.testing.assert_array_equal(ways, home)

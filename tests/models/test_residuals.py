@@ -1,0 +1,54 @@
+"""Residuals: what is known at a few points is carried over to their neighbours, and no further."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.residuals import LEAST, RIDGE, _kernel, fit_residuals
+
+
+def wave(points: np.ndarray) -> np.ndarray:
+    """A smooth function of two columns that adds up to nothing over the classes (n, 2)"""
+    height = 0.3 * np.sin(points[:, 0]) * np.cos(points[:, 1])
+    return np.stack([height, -height], axis=1)
+
+
+def test_a_smooth_difference_is_learned_and_fades_far_away() -> None:
+    random = np.random.default_rng(0)
+    known, others = random.uniform(-2, 2, (300, 2)), random.uniform(-1.8, 1.8, (200, 2))
+    residuals = fit_residuals(known, wave(known))
+    assert residuals is not None
+    added = residuals.at(others)
+    assert added.shape == (200, 2)
+    assert np.abs(added - wave(others)).mean() < 0.2 * np.abs(wave(others)).mean()
+    assert np.abs(residuals.at(np.array([[50.0, -50.0]]))).max() < 1e-12
+
+
+def test_noise_is_not_carried_over() -> None:
+    random = np.random.default_rng(1)
+    known = random.uniform(-2, 2, (200, 6))
+    noise = random.normal(size=(200, 1))
+    assert fit_residuals(known, np.hstack([noise, -noise])) is None
+
+
+@given(count=st.integers(0, LEAST - 1))
+def test_too_few_points_teach_nothing(count: int) -> None:
+    assert fit_residuals(np.zeros((count, 2)), np.ones((count, 2))) is None
+
+
+def test_equal_points_do_no_harm() -> None:
+    assert fit_residuals(np.ones((20, 3)), np.full((20, 2), 0.1)) is None
+
+
+def test_leaving_one_out_is_what_it_says() -> None:
+    """The closed form against 30 regressions, each without one point."""
+    random = np.random.default_rng(2)
+    points = random.normal(size=(30, 2))
+    lacking = wave(points)
+    inverse = np.linalg.inv(_kernel(points, points, 0.7) + RIDGE * np.eye(30))
+    short = (inverse @ lacking) / np.diag(inverse)[:, None]
+    for left_out in range(30):
+        kept = np.arange(30) != left_out
+        kernel = _kernel(points[kept], points[kept], 0.7) + RIDGE * np.eye(29)
+        said = _kernel(points[[left_out]], points[kept], 0.7) @ np.linalg.solve(kernel, lacking[kept])
+        np.testing.assert_allclose(lacking[left_out] - said[0], short[left_out], atol=1e-9)
