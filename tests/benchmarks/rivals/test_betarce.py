@@ -32,7 +32,16 @@ def test_the_nearest_accepted_point_is_found_from_far_and_from_near() -> None:
     assert found.found.all() and (found.records[:, 0] > 0).all()
     away = np.linalg.norm(encoder.encode(found.records) - encoder.encode(starts), axis=1)
     least = -starts[:, 0] / encoder.scale[0]
-    assert (away >= least).all() and (away <= least + 2 * FINE.radius).all()
+    assert (away >= least).all() and (away <= least + 0.1).all()
+
+
+def test_of_a_layer_the_nearest_accepted_point_is_kept() -> None:
+    encoder, starts = problem(Thresholds(0.0)).encoder, np.array([[-2.0, 0.0]])
+    wide = SphereConfig(points=2000, radius=0.8)
+    found = grow_spheres(encoder, starts, lambda trial, rows: trial[:, 0] > 0.0, wide, np.random.default_rng(0))
+    away = float(np.linalg.norm(encoder.encode(found.records) - encoder.encode(starts)))
+    # The layer goes from 0.8 to 1.6.
+    assert away == pytest.approx(2.0 / encoder.scale[0], abs=0.1)
 
 
 def test_what_is_nowhere_is_not_found() -> None:
