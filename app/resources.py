@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from threading import BoundedSemaphore
 
 from app.artifacts import ArtifactStore, open_store
 from app.blackbox.registry import EnsembleRegistry
@@ -14,6 +15,8 @@ from app.services.idempotency import Once
 from app.services.key_cache import KeyCache
 from app.settings import Settings
 from app.training.protocol import TrainingQueue
+
+TABLES_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Resources:
     registry: EnsembleRegistry = field(repr=False)
     decisions: DecisionWriter = field(repr=False)
     once: Once = field(repr=False)
+    table_room: BoundedSemaphore = field(repr=False)
+    """Tables that are read at the same time: each takes several times its size in memory."""
 
 
 def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
@@ -49,4 +54,5 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         registry=EnsembleRegistry(settings, database, ledger, keyring),
         decisions=DecisionWriter(database),
         once=Once(database, settings.idempotency_open_seconds),
+        table_room=BoundedSemaphore(TABLES_AT_ONCE),
     )

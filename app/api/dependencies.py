@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
+from app.api.strict_json import StrictRequest
 from app.artifacts import ArtifactStore
 from app.db.engine import Database
 from app.db.service_tables import Role
@@ -50,14 +51,14 @@ async def authenticate(request: Request) -> Principal:
 
 
 class KeyedRoute(APIRoute):
-    """A route that looks at the key before it reads the body: a stranger's upload is not read at all."""
+    """A route that looks at the key before it reads the body: a stranger's is not read at all, others strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
             await authenticate(request)
-            return await handle(request)
+            return await handle(StrictRequest(request.scope, request.receive))
 
         return checked
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 from app.blackbox.endpoint import Endpoint, Layout
 from app.schemas.budgets import BudgetBody
 from app.schemas.datasets import LOANS_SCHEMA
-from app.schemas.fields import TEXT_PATTERN, Body, Name
+from app.schemas.fields import TEXT_PATTERN, Body, Document, Name
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 RECORD: dict[str, Any] = {"income": 32000, "housing": "rent"}
@@ -68,7 +68,7 @@ class EnsembleBody(Body):
     version: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)] = Field(
         description="Names the models behind the endpoints: answers bought under one version are not used for another."
     )
-    described: dict[str, Any] = Field(alias="schema", description="The schema, as POST /datasets answers with.")
+    described: Document = Field(alias="schema", description="The schema, as POST /datasets answers with.")
     endpoints: list[EndpointBody] = Field(min_length=1, max_length=50)
     budget: BudgetBody
 

@@ -1,9 +1,10 @@
 """Fields that several bodies share. Names are plain, so that they fit into a path, a log and every database."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 TEXT_PATTERN = r"^[^\x00-\x1f\x7f]*$"
@@ -14,6 +15,19 @@ Name = Annotated[
     Field(description="Letters, digits, dots, dashes and underscores.", examples=["loans"]),
 ]
 NameInPath = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100, examples=["loans"])]
+
+
+def _finite(document: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, but 1e999 is read as one; Postgres would refuse to keep it."""
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError as error:
+        raise ValueError("a number is too large: at most about 1.8e308") from error
+    return document
+
+
+Document = Annotated[dict[str, Any], AfterValidator(_finite)]
+"""A JSON object that is kept as it is."""
 
 
 class Body(BaseModel):

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.db.service_tables import JobState
-from app.schemas.fields import TEXT_PATTERN, Body, Name
+from app.schemas.fields import TEXT_PATTERN, Body, Document, Name
 from app.training.request import MOST_EFFORT, TrainRequest
 
 Member = Literal["knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet"]
@@ -36,7 +36,7 @@ class TrainBody(Body):
     model: Name = Field(description="The model that the new version belongs to; made if it is new.")
     dataset: UUID
     label: ColumnName | None = Field(None, description="The column that is predicted; by default the data set's own.")
-    overrides: dict[str, Any] = Field(
+    overrides: Document = Field(
         default_factory=dict,
         description='Changes of the inferred schema, as {"features": {"age": {"direction": "up", "upper": 99}}}.',
     )

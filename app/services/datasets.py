@@ -1,6 +1,8 @@
 """Data sets: read, described, and kept as they came, so that a training reads the same bytes."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -12,7 +14,7 @@ from app.db import datasets
 from app.db.datasets import NewDataset
 from app.db.engine import Database
 from app.db.types import AnyRow
-from app.errors import NotFoundError
+from app.errors import NotFoundError, OverloadedError
 from app.ledger.ledger import utc_now
 from app.resources import Resources
 from app.services.paging import PageOrder, RowPage, cut
@@ -23,11 +25,12 @@ from models.infer import infer_features, infer_schema
 from models.records import category_text
 
 BLOCK = 2**20
+ROOM_SECONDS = 30.0
 
 
 def keep_upload(resources: Resources, tenant_id: int, upload: BinaryIO, name: str, label: str | None) -> AnyRow:
     """The row of a new data set; DataError says what is wrong with the file."""
-    with TemporaryDirectory(prefix="recourse-upload-") as folder:
+    with _room(resources), TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload, path)
         table = read_table(path, _limits(resources.settings))
@@ -38,6 +41,16 @@ def keep_upload(resources: Resources, tenant_id: int, upload: BinaryIO, name: st
     with resources.database.writing() as connection:
         datasets.add(connection, tenant_id, dataset_id, described, utc_now())
     return find_dataset(resources.database, tenant_id, dataset_id)
+
+
+@contextmanager
+def _room(resources: Resources) -> Iterator[None]:
+    if not resources.table_room.acquire(timeout=ROOM_SECONDS):
+        raise OverloadedError(f"other tables were being read for {ROOM_SECONDS:g} s: send this one again")
+    try:
+        yield
+    finally:
+        resources.table_room.release()
 
 
 def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.services import datasets
 from tests.app.api.conftest import Service
 
 LOANS = pd.DataFrame(
@@ -105,6 +106,15 @@ def test_an_upload_past_the_limit_is_refused(service: Service) -> None:
 def test_a_strangers_upload_is_not_read(service: Service) -> None:
     answer = service.nobody.post("/datasets", content=b"x" * 500_000, headers={"Content-Type": "multipart/form-data"})
     assert answer.status_code == 401
+
+
+def test_only_so_many_tables_are_read_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "ROOM_SECONDS", 0.1)
+    room = service.resources.table_room
+    with room, room:
+        answer = upload(service.client, csv())
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert upload(service.client, csv()).status_code == 201
 
 
 def test_names_are_plain(service: Service) -> None:
