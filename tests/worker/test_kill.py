@@ -24,8 +24,9 @@ from tests.app.conftest import Customer
 from tests.worker.lender import lending, reachable, register
 from tests.worker.site import Site, make_site, wait_until
 
-KILLS = int(os.environ.get("RECOURSE_KILLS", "3"))
+KILLS = int(os.environ.get("RECOURSE_KILLS", "2"))
 QUERIES = 12
+MOST_SECONDS = 540
 
 
 def trainings(job_id: UUID) -> list[int]:
@@ -36,6 +37,25 @@ def trainings(job_id: UUID) -> list[int]:
             if b"worker.job\0" + str(job_id).encode() in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
     return found
+
+
+class Fire:
+    """When to kill next: soon after a process began, or a moment after the job got further than at the last kill."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self.aim(None)
+
+    def aim(self, checkpoint: str | None) -> None:
+        self._checkpoint, self._early = checkpoint, self._chance.random() < 0.3
+        self._delay = self._chance.uniform(0.0, 5.0 if self._early else 1.5)
+        self._since: float | None = None
+
+    def due(self, job_id: UUID, checkpoint: str | None) -> bool:
+        if not (self._early or checkpoint != self._checkpoint) or not trainings(job_id):
+            return False
+        self._since = self._since or time.monotonic()
+        return time.monotonic() - self._since >= self._delay
 
 
 def kill_something(trainers: list["subprocess.Popen[bytes]"], job_id: UUID, chance: random.Random) -> None:
@@ -50,19 +70,15 @@ def kill_something(trainers: list["subprocess.Popen[bytes]"], job_id: UUID, chan
 
 def finish_under_fire(site: Site, job_id: UUID, kills: int, chance: random.Random) -> int:
     """Two trainers race for the job, and are started again when they die; how many times something was killed."""
-    done = 0
+    done, fire, end = 0, Fire(chance), time.monotonic() + MOST_SECONDS
     with ExitStack() as stack:
         trainers = [stack.enter_context(site.trainer()) for _ in range(2)]
-        fire_at = time.monotonic() + chance.uniform(0.5, 4.0)
-        end = time.monotonic() + 280
-        while site.job(job_id).state in ("queued", "running"):
-            assert time.monotonic() < end, f"still {site.job(job_id).state} after {done} kills"
-            if done < kills and time.monotonic() > fire_at and trainings(job_id):
-                # Late enough to get somewhere: a process needs some seconds to import what it trains with.
-                time.sleep(chance.uniform(0.0, 8.0))
+        while (job := site.job(job_id)).state in ("queued", "running"):
+            assert time.monotonic() < end, f"still {job.state} after {done} kills"
+            if done < kills and fire.due(job_id, job.checkpoint):
                 kill_something(trainers, job_id, chance)
                 done += 1
-                fire_at = time.monotonic() + 1.0
+                fire.aim(job.checkpoint)
             for position, trainer in enumerate(trainers):
                 if trainer.poll() is not None:
                     trainers[position] = stack.enter_context(site.trainer())
@@ -76,7 +92,7 @@ def dispatched(site: Site) -> int:
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_one_version_of_the_same_bits_whatever_is_killed(
     tmp_path: Path, database: Database, database_url: str, customer: Customer
 ) -> None:
