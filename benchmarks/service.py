@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from statistics import median
 from threading import Event, Thread
@@ -80,9 +80,7 @@ def measure_mode(
                 console.print(f"{mode}: {points[-1]}", markup=False)
         soak = run_soak(site, bodies(records, SOAK_RECORDS), options.soak, console) if options.soak else None
     engines.append(engine_alone(folder, listed, options.seconds))
-    mean = Engine(
-        float(np.mean([engine.records_a_second for engine in engines])), float(np.mean([e.p50_ms for e in engines]))
-    )
+    mean = Engine(*np.mean([astuple(engine) for engine in engines], axis=0).tolist())
     database = "SQLite" if options.database_url is None else "Postgres"
     return Report(mode, database, mean, tuple(points), soak, os.getloadavg()[0])
 
@@ -106,7 +104,7 @@ def measure_point(site: Site, texts: list[str], clients: int, size: int, seconds
     """One load, and what the serving processes did meanwhile."""
     before, cpu_before, began = _searches(site), _processor_seconds(site), time.perf_counter()
     found = send(site, texts, clients, min(2.0, seconds / 4), seconds)
-    wall = time.perf_counter() - began
+    wall, cpu = time.perf_counter() - began, _processor_seconds(site) - cpu_before
     searched, count, busy = (after - earlier for after, earlier in zip(_searches(site), before, strict=True))
     p50, p95, p99 = np.percentile(found.latencies or [float("nan")], [50, 95, 99]).tolist()
     return Point(
@@ -119,15 +117,11 @@ def measure_point(site: Site, texts: list[str], clients: int, size: int, seconds
         p99_ms=p99,
         failures=found.failures,
         batch=searched / max(1.0, count),
-        engine=busy / _loaded_seconds(seconds),
+        engine=busy / found.whole,
         engine_ms_a_record=1000 * busy / max(1.0, searched),
-        cpu=(_processor_seconds(site) - cpu_before) / wall,
+        cpu=cpu / wall,
+        cpu_ms_a_record=1000 * cpu / max(1.0, searched),
     )
-
-
-def _loaded_seconds(seconds: float) -> float:
-    """How long the load was on: the warm-up belongs to it, the start of the client's process does not."""
-    return seconds + min(2.0, seconds / 4)
 
 
 def run_soak(site: Site, texts: list[str], records: int, console: Console) -> Soak:

@@ -28,16 +28,21 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Answers within the time, their milliseconds, the seconds that were measured, and statuses other than 200."""
+    """Answers within the time, their milliseconds, and statuses other than 200.
+
+    seconds: that were measured; whole: from the first request to the last answer
+    """
 
     latencies: list[float]
     seconds: float
+    whole: float
     failures: dict[str, int]
 
 
 async def measure(load: Load) -> Measured:
     """All clients at once; what is answered before the measurement begins or after it ends does not count."""
-    began = time.perf_counter() + load.warm_up
+    started = time.perf_counter()
+    began = started + load.warm_up
     end = began + load.seconds if not load.requests else float("inf")
     found: list[tuple[float, float, int]] = []
     turns = iter(range(load.requests or 10**12))
@@ -48,7 +53,8 @@ async def measure(load: Load) -> Measured:
     for _, _, status in found:
         if status != 200:
             failures[str(status)] = failures.get(str(status), 0) + 1
-    return Measured([1000 * taken for _, taken in counted], (last if load.requests else end) - began, failures)
+    measured = (last if load.requests else end) - began
+    return Measured([1000 * taken for _, taken in counted], measured, time.perf_counter() - started, failures)
 
 
 async def _client(load: Load, turns: Iterator[int], found: list[tuple[float, float, int]], end: float) -> None:

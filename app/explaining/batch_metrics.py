@@ -24,6 +24,9 @@ class BatchMetrics:
         self._evaluations = Counter(
             "recourse_ode_evaluations", "Evaluations of the velocity field, times paths", registry=registry
         )
+        self._queries = Counter(
+            "recourse_search_queries", "Records put to black boxes, by outcome", ("outcome",), registry=registry
+        )
         self._queued = Gauge("recourse_explain_pending_records", "Records asked for, not answered", registry=registry)
 
     def observe(self, report: BatchReport) -> None:
@@ -31,6 +34,10 @@ class BatchMetrics:
         self._seconds.observe(report.seconds)
         self._orders.inc(report.orders)
         self._evaluations.inc(report.evaluations)
+
+    def count_queries(self, charged: int, reused: int) -> None:
+        self._queries.labels("charged").inc(charged)
+        self._queries.labels("reused").inc(reused)
 
     def watch_queue(self, pending: Callable[[], float]) -> None:
         """Read when the metrics are."""

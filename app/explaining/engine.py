@@ -4,7 +4,7 @@ An order that cannot be run is an error of its own, and so is a record: neither 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -30,9 +30,15 @@ from models.search import SearchConfig, search, target_codes
 from models.trajectory import trace
 
 Outcome: TypeAlias = ExplainAnswer | Exception
+CountQueries: TypeAlias = Callable[[int, int], None]
+"""Told how many queries were charged, and how many records were answered without."""
 DEFAULT = SearchConfig()
 ROW = re.compile(r"^Row \d+: ")
 """Constraint errors count the rows of a matrix; here the error stands beside its record."""
+
+
+def count_nothing(charged: int, reused: int) -> None:
+    """For who has no metrics."""
 
 
 def config_of(order: ExplainOrder) -> SearchConfig:
@@ -58,7 +64,9 @@ class _Ready:
     errors: tuple[str | None, ...]
 
 
-def run_batch(version: LoadedVersion, orders: Sequence[ExplainOrder]) -> list[Outcome]:
+def run_batch(
+    version: LoadedVersion, orders: Sequence[ExplainOrder], count: CountQueries = count_nothing
+) -> list[Outcome]:
     """One outcome an order. All orders have the same `config_of`."""
     outcomes: list[Outcome | None] = [None] * len(orders)
     ready: dict[int, _Ready] = {}
@@ -67,7 +75,7 @@ def run_batch(version: LoadedVersion, orders: Sequence[ExplainOrder]) -> list[Ou
             ready[position] = _parse(version.model, order)
         except Exception as error:
             outcomes[position] = error
-    for position, outcome in zip(ready, _answer_all(version, list(ready.values())), strict=True):
+    for position, outcome in zip(ready, _answer_all(version, list(ready.values()), count), strict=True):
         outcomes[position] = outcome
     return [outcome for outcome in outcomes if outcome is not None]
 
@@ -92,7 +100,7 @@ def _parse(model: RecourseModel, order: ExplainOrder) -> _Ready:
     return _Ready(order, prepared.allowed, target_codes(model, order.target, len(rows)), rows, tuple(errors))
 
 
-def _answer_all(version: LoadedVersion, ready: Sequence[_Ready]) -> Sequence[Outcome]:
+def _answer_all(version: LoadedVersion, ready: Sequence[_Ready], count: CountQueries) -> Sequence[Outcome]:
     """Together if possible; where the common reservation does not fit or a fault of ours shows, each for itself.
 
     What the ensemble answered before is kept, so that asking again is free.
@@ -100,14 +108,14 @@ def _answer_all(version: LoadedVersion, ready: Sequence[_Ready]) -> Sequence[Out
     if not ready:
         return []
     try:
-        return _search_together(version, ready)
+        return _search_together(version, ready, count)
     except Exception as error:
         if len(ready) == 1 or (isinstance(error, RecourseError) and not isinstance(error, QueryLimitError)):
             return [error] * len(ready)
-    return [outcome for one in ready for outcome in _answer_all(version, [one])]
+    return [outcome for one in ready for outcome in _answer_all(version, [one], count)]
 
 
-def _search_together(version: LoadedVersion, ready: Sequence[_Ready]) -> list[Outcome]:
+def _search_together(version: LoadedVersion, ready: Sequence[_Ready], count: CountQueries) -> list[Outcome]:
     """One search, verified with one reservation of the orders' maximum."""
     allowed, target = join([one.allowed for one in ready]), np.concatenate([one.target for one in ready])
     config = config_of(ready[0].order)
@@ -116,7 +124,10 @@ def _search_together(version: LoadedVersion, ready: Sequence[_Ready]) -> list[Ou
     elif config.max_queries:
         deadline = Deadline(max(one.order.deadline for one in ready))
         with version.meter().open(config.max_queries * len(target), deadline=deadline) as ensemble:
-            found = _search_each(version.model, target, allowed, config, ensemble)
+            try:
+                found = _search_each(version.model, target, allowed, config, ensemble)
+            finally:
+                count(ensemble.spent, ensemble.reused)
     else:
         found = _search_each(version.model, target, allowed, config, None)
     starts = np.cumsum([0, *(len(one.rows) for one in ready)]).tolist()

@@ -7,6 +7,7 @@ with queries is never sent to a second worker once it has left, so nothing is ch
 import asyncio
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,9 +76,11 @@ class RemoteExplainer:
         await self._client.aclose()
 
     async def _send(self, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
-        """The reply of the first worker that takes the order."""
+        """The reply of the first worker that takes the order; one that was lost is tried once more, at the end."""
         refusal: RecourseError = UnavailableError("no worker explains now: try again soon")
-        for worker in sorted(self._workers, key=_Worker.order_key):
+        waiting, lost = deque(sorted(self._workers, key=_Worker.order_key)), set[_Worker]()
+        while waiting:
+            worker = waiting.popleft()
             try:
                 return await self._post(worker, path, body, deadline)
             except (OverloadedError, UnavailableError) as error:
@@ -91,6 +94,9 @@ class RemoteExplainer:
                 if not repeatable:
                     fact = "the worker was lost while it ran the order, and what it asked is charged"
                     raise UnavailableError(f"{fact}: send it again, answers already bought are free") from None
+                if worker not in lost:
+                    lost.add(worker)
+                    waiting.append(worker)
         raise refusal
 
     async def _post(self, worker: _Worker, path: str, body: bytes, deadline: float) -> bytes:

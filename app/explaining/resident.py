@@ -15,7 +15,7 @@ from app.errors import DeadlineError
 from app.explaining.asking import ask_ensemble
 from app.explaining.batch_metrics import BatchMetrics
 from app.explaining.batcher import Batcher, BatchLimits
-from app.explaining.engine import config_of, run_batch
+from app.explaining.engine import config_of, count_nothing, run_batch
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from app.explaining.versions import LoadedVersion, VersionShelf
 
@@ -38,7 +38,9 @@ class ResidentExplainer:
         torch.set_num_threads(1)
         self._limits = limits or BatchLimits()
         self._shelf = VersionShelf(load, capacity)
-        self._batcher = Batcher(run_batch, self._limits, None if metrics is None else metrics.observe)
+        count = count_nothing if metrics is None else metrics.count_queries
+        observe = None if metrics is None else metrics.observe
+        self._batcher = Batcher(partial(run_batch, count=count), self._limits, observe)
         self._asking = ThreadPoolExecutor(ASKING_THREADS, thread_name_prefix="ask")
         self._closing = False
         if metrics is not None:

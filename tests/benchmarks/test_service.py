@@ -24,11 +24,12 @@ POINT = Point(
     engine=0.8,
     engine_ms_a_record=20.0,
     cpu=1.1,
+    cpu_ms_a_record=24.0,
 )
 REPORT = Report(
     mode="embedded",
     database="SQLite",
-    engine=Engine(records_a_second=400.0, p50_ms=20.0),
+    engine=Engine(records_a_second=400.0, cpu_ms_a_record=2.5, p50_ms=20.0),
     points=(
         POINT,
         replace(POINT, clients=64, records_a_second=200.0),
