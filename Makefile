@@ -9,12 +9,13 @@ MLSERVER_PINS := tests/app/blackbox/mlserver/constraints.txt
 # DiCE and NICE for the comparison in benchmarks/; their own environment, because they want older packages.
 RIVALS := .venv-rivals
 RIVALS_PINS := benchmarks/rivals/foreign/constraints.txt
+WORKERS ?= 2
 SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
 
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: rivals setup lint test bench
+.PHONY: paper rivals setup lint test bench
 
 setup: $(STAMP)
 
@@ -43,6 +44,10 @@ lint: setup
 
 test: lint $(MLSERVER)/.installed
 	$(BIN)/pytest -n 2
+
+# The paper's experiments and benchmarks/results/REPORT.md; `make paper QUICK=--quick` for a first look.
+paper: setup $(RIVALS)/.installed
+	$(BIN)/python -m benchmarks.paper --workers $(WORKERS) $(QUICK)
 
 bench: setup
 	$(BIN)/python -m benchmarks.quality

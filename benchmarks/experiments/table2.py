@@ -15,8 +15,6 @@ from benchmarks.experiments.summary import mean_curve, mean_of
 from models.frontier import PRICES
 from models.search import SearchConfig
 
-DIAL = PRICES[::2]
-
 
 def run(bench: Bench, method: str) -> Measured:
     answers = answers_of(bench, method)
@@ -27,7 +25,7 @@ def run(bench: Bench, method: str) -> Measured:
 def _frontier(bench: Bench) -> dict[str, list[float]]:
     """What the dial buys on the cases themselves: each rival has its own cost, and is met there"""
     model, _ = bench.model()
-    searches = [SearchConfig(price=price, floor=0.0, seed=bench.seed) for price in DIAL]
+    searches = [SearchConfig(price=price, floor=0.0, seed=bench.seed) for price in PRICES]
     points = [cost_and_validity(bench, answer(bench, model, search)) for search in searches]
     return {"dial cost": [cost for cost, _ in points], "dial validity": [validity for _, validity in points]}
 

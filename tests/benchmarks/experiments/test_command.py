@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.experiments import command
+from benchmarks.experiments import command, plausibility
 from benchmarks.experiments.bench import Bench, Settings
 from benchmarks.experiments.command import Unit, in_workers, main
 from benchmarks.experiments.experiment import COST, VALIDITY, Experiment, Measured, Scope
@@ -91,6 +91,17 @@ def test_rows_come_back_and_a_damaged_file_is_refused(tmp_path: Path) -> None:
     store.path.write_text('[{"dataset": "moons"}]')
     with pytest.raises(ArtifactError, match="delete it to start anew"):
         Rows(tmp_path, "made_up")
+
+
+def test_an_experiment_takes_its_runs_from_another_and_writes_its_own_files(tmp_path: Path) -> None:
+    folder = tmp_path / "paper" / "quick"
+    Rows(folder, "table2").put("spirals", 0, "argument", Measured({"lof": 1.1, "isoforest": 0.5, "cost": 0.4}))
+    options = ["--quick", "--variants", "argument", "--results", str(tmp_path), "--cache", str(tmp_path)]
+    assert main(plausibility.EXPERIMENT, options) == 0
+    assert "| spirals | argument | 1 | 1.10 (paper: 1.16) ▲ beats | 0.50 (paper: 0.5) ▲ beats |" in (
+        folder / "plausibility.md"
+    ).read_text()
+    assert {path.name for path in folder.glob("plausibility.*")} == {f"plausibility.{end}" for end in ("json", "md", "png")}
 
 
 def test_two_workers_run_every_variant_of_a_unit_in_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
