@@ -20,9 +20,10 @@ from benchmarks.quality_store import Job, write_whole
 from benchmarks.speed_figures import Figure, Latency, Race, Throughput
 from benchmarks.speed_report import figures_of, write_report
 from benchmarks.speed_search import latency, throughput
-from benchmarks.speed_training import Judge, fast_at, race
-from models.config import paper
+from benchmarks.speed_training import Judge, race
+from models.config import fast, paper
 from models.datasets import load
+from models.effort import scale as with_effort
 from models.ensemble.recipes import MEMBER_NAMES
 from models.evaluation import Cases, choose_cases
 from models.study import Study, make_study
@@ -99,7 +100,7 @@ def loans_latency(cache: Path, members: Sequence[str], scale: Scale) -> Latency:
     """One record alone, with numbers, categories and missing values; a short training is enough to time a search."""
     stage = prepare(ALONE_ONLY, cache, members, scale)
     study, judge = stage.study, stage.judge
-    config = fast_at(scale.efforts[0])
+    config = with_effort(fast(), scale.efforts[0])
     model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=0)
     return latency(ALONE_ONLY, model, judge.cases.first(scale.latency))
 

@@ -7,14 +7,6 @@ from benchmarks.speed_figures import Figure, Latency, Race, Run, Throughput
 SOONER, FASTER, ALONE_MS = 20.0, 100.0, 10.0
 """What is wanted: `fast` so many times sooner, a batch so many times faster, one record in so many milliseconds."""
 
-BEFORE = (
-    ("heloc", 46.9, 32.0),
-    ("loans", 40.2, 27.4),
-    ("spirals", 25.9, 16.9),
-)
-"""Processor milliseconds of one explain() with random weights and six rounds of polishing, at commit 2bae52f and after
-the slopes of the moves were computed by hand in one pass with their scores; on a busy machine, same answers."""
-
 _INTRODUCTION = """# Speed
 
 Written by `python -m benchmarks.speed`: one run, one core, what is compared measured beside each other. Ensembles are
@@ -43,22 +35,15 @@ explain() with its checks, polishing and the words of the answer, on both sides.
 _ALONE = """
 ## One record alone
 
-explain() of one record, 30 candidates, six rounds of polishing at most, no query. Milliseconds by the clock count what
+explain() of one record, 30 candidates, four rounds of polishing at most, no query. Milliseconds by the clock count what
 other processes took from this one; processor milliseconds do not.
 """
 
 _PROFILE = """
 ## Where the time goes
 
-The share of explain() of one record in each of its parts, under cProfile:
+The share of explain() of one record in each of its parts, under cProfile (what it was before: benchmarks/NOTES.md):
 """
-
-_BEFORE = """
-Before and after, with random weights (processor milliseconds, median of 40 records, the same answers bit by bit): every
-round of polishing ran the surrogate twice forward and once back under automatic differentiation; now once forward and
-once back, by hand, on blocks of 32 rows instead of 64, and what the constraints say of the moves is looked up once.
-"""
-
 
 def figures_of(
     races: Sequence[Race], throughputs: Sequence[Throughput], latencies: Sequence[Latency], busy: str
@@ -112,8 +97,7 @@ def write_report(
         for one in throughputs
     ]
     parts += [_table(header, lines), _ALONE, _alone_table(latencies), _PROFILE, _profile_table(latencies)]
-    before = [(name, f"{old:.1f} ms", f"{new:.1f} ms", f"{old / new:.1f}") for name, old, new in BEFORE]
-    return "".join([*parts, _BEFORE, _table(("data set", "before", "after", "ratio"), before)])
+    return "".join(parts)
 
 
 def _race(one: Race) -> str:

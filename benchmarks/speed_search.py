@@ -21,14 +21,17 @@ CANDIDATES = 30
 TOLERANCE = 1e-4
 """The paper's, at test time."""
 PARTS = (
-    ("constraints", ("constraints.py:compile_constraints", "constraints.py:check_constraints")),
-    ("the record itself", ("search.py:_already",)),
+    ("constraints", ("prepared.py:prepare", "constraints.py:violations")),
     ("paths of the ODE", ("flow.py:solve",)),
-    ("the rest of the candidates", ("candidates.py:generate",)),
+    ("ways to anchors", ("anchors.py:approach",)),
+    ("the rest of the candidates", ("candidates.py:generate_with_own",)),
     ("scores and slopes of moves", ("scoring.py:score_with_slopes",)),
     ("the rest of polishing", ("polishing.py:polish",)),
 )
-INSIDE = {"the rest of the candidates": ("paths of the ODE",), "the rest of polishing": ("scores and slopes of moves",)}
+INSIDE = {
+    "the rest of the candidates": ("paths of the ODE", "ways to anchors"),
+    "the rest of polishing": ("scores and slopes of moves",),
+}
 
 
 def adaptive(model: RecourseModel) -> RecourseModel:

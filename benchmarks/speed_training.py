@@ -17,6 +17,7 @@ from models.calibration import fit_calibration
 from models.config import Config, fast
 from models.density import noise_bound
 from models.distillation import distill
+from models.effort import scale
 from models.encoding import cost
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
@@ -164,31 +165,12 @@ def run_paper(study: Study, judge: Judge, config: Config, limit: float, seed: in
     return runs, joint
 
 
-def fast_at(effort: float, config: Config | None = None) -> Config:
-    """`fast` with a share of its steps; the rounds of distillation stay, each with a share of its steps."""
-    config = config or fast()
-
-    def part(steps: int) -> int:
-        return max(1, round(effort * steps))
-
-    return replace(
-        config,
-        surrogate=replace(config.surrogate, steps=part(config.surrogate.steps)),
-        generator=replace(config.generator, steps=part(config.generator.steps)),
-        distill=replace(
-            config.distill,
-            surrogate_steps=part(config.distill.surrogate_steps),
-            generator_steps=part(config.distill.generator_steps),
-        ),
-    )
-
-
 def run_fast(
     study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int
 ) -> Iterator[tuple[RecourseModel, Run]]:
     """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
     for effort in efforts:
-        config = fast_at(effort)
+        config = scale(fast(), effort)
         started = process_time()
         model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
         seconds = process_time() - started

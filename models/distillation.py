@@ -2,7 +2,8 @@
 
 Each round runs the flow on training records, decodes where it lands, and buys a few answers from the ensemble: those
 that the search would choose at a random price, and some near the turn of the votes. The surrogate learns from all that
-was bought so far, then the generator is refined against it.
+was bought so far, then the generator is refined against it. The plausible models vote on all that the search would
+choose: a search finds the errors of its surrogate, so that is where it has to be taught most.
 """
 
 import math
@@ -28,7 +29,8 @@ from models.schedule import MovingAverage, set_rate
 from models.scoring import Targets
 from models.surrogate_training import SurrogateTrainer
 
-RECORDS = 64
+RECORDS, LANDED = 192, 64
+"""A round explains so many training records, and the plausible models vote on all candidates of so many of them."""
 CANDIDATES = 20
 POLISH_ROUNDS = 3
 PRICES = (0.03, 1.2)
@@ -87,11 +89,13 @@ def _choose(
     constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
     allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
     candidates = generate(model, target, allowed, CANDIDATES, int(random.integers(2**31)))
-    if surrogate.free is not None:
-        landed = torch.from_numpy(candidates.points.reshape(-1, model.encoder.width).astype(np.float32))
-        surrogate.free.add(landed.to(surrogate.data.points.device))
     prices = np.exp(random.uniform(math.log(PRICES[0]), math.log(PRICES[1]), size=len(rows)))
     answers = _answers(model, candidates, target, allowed, prices)
+    if surrogate.free is not None:
+        device, width = surrogate.data.points.device, model.encoder.width
+        landed, answered = candidates.points[:LANDED].reshape(-1, width), answers.points[:, 0]
+        surrogate.free.add(torch.from_numpy(landed.astype(np.float32)).to(device))
+        surrogate.free.add(torch.from_numpy(answered.astype(np.float32)).to(device), practice=True)
     turning = candidates.agreement.reshape(-1)
     weight = turning * (1.0 - turning) + 1e-3
     extra = random.choice(len(turning), size=len(turning) // 2, replace=False, p=weight / weight.sum())

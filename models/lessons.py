@@ -77,17 +77,30 @@ class FreeLessons:
         self.votes = np.empty((len(models.voters), 0, models.classes), dtype=np.float32)
         self.points = torch.empty(0, width, device=device)
         self.shares = torch.empty(0, models.classes, device=device)
+        self.practice = torch.empty(0, dtype=torch.long, device=device)
 
-    def add(self, points: Tensor) -> None:
-        """points (n, D) are voted on and kept"""
+    def add(self, points: Tensor, practice: bool = False) -> None:
+        """points (n, D) are voted on and kept; practice: what a search chose, taught more often than the rest"""
+        if practice:
+            rows = torch.arange(len(self.points), len(self.points) + len(points), device=points.device)
+            self.practice = torch.cat([self.practice, rows])
         votes = self.models.votes(_as_encoded(points))
         self.votes = np.concatenate([self.votes, votes], axis=1)
         self.points = torch.cat([self.points, points])
         self._share()
 
-    def restore(self, points: Tensor, votes: NDArray[np.float32], bought: Bought) -> None:
+    def draw(self, count: int, random: torch.Generator) -> Tensor:
+        """The rows of `count` lessons (count,), half of them from practice once there is any"""
+        if not len(self.practice):
+            return torch.randint(len(self.points), (count,), generator=random, device=random.device)
+        half = count // 2
+        drawn = torch.randint(len(self.practice), (half,), generator=random, device=random.device)
+        others = torch.randint(len(self.points), (count - half,), generator=random, device=random.device)
+        return torch.cat([self.practice[drawn], others])
+
+    def restore(self, points: Tensor, votes: NDArray[np.float32], practice: Tensor, bought: Bought) -> None:
         """Take up lessons that were given before: points (n, D), votes (s, n, K), and what was bought by then"""
-        self.points, self.votes = points, votes
+        self.points, self.votes, self.practice = points, votes, practice
         self._share()
         self.weigh(bought)
 

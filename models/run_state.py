@@ -60,6 +60,7 @@ class RunState:
         tensors |= {"meter.records": torch.from_numpy(records), "meter.answers": torch.from_numpy(answers)}
         if (free := self.surrogate.free) is not None:
             tensors |= {"free.points": free.points, "free.votes": torch.from_numpy(free.votes)}
+            tensors["free.practice"] = free.practice
         facts = {
             "run": self._run,
             "flowing": sorted(self.flowing),
@@ -93,8 +94,8 @@ class RunState:
         set_rate(surrogate.optimizer, read_number(snapshot.facts, "rate", "the checkpoint"))
         surrogate.bought = Bought(*(tensors[f"bought.{name}"].to(device) for name in _BOUGHT))
         if surrogate.free is not None:
-            votes = tensors["free.votes"].numpy()
-            surrogate.free.restore(tensors["free.points"].to(device), votes, surrogate.bought)
+            points, practice = tensors["free.points"].to(device), tensors["free.practice"].to(device)
+            surrogate.free.restore(points, tensors["free.votes"].numpy(), practice, surrogate.bought)
         records, answers = tensors["meter.records"].numpy(), tensors["meter.answers"].numpy()
         self.meter.restore(records, answers, _count(snapshot.facts["spent"]))
         self.choices.bit_generator.state = dict(read_mapping(snapshot.facts["choices"], "'choices'"))

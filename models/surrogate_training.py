@@ -66,7 +66,7 @@ class SurrogateTrainer:
         drawn = self._draw(len(points), self.config.surrogate.batch)
         noise_count = max(8, round(len(drawn) * settings.ratio))
         noise = draw_noise(noise_count, points.shape[1], self.data.bound, self.random)
-        learned = self._draw(len(free.points), self.config.surrogate.batch) if free is not None else drawn[:0]
+        learned = free.draw(self.config.surrogate.batch, self.random) if free is not None else drawn[:0]
         bought = self._draw(len(self.bought.points), LESSON_BATCH) if len(self.bought.points) else drawn[:0]
         lessons = points[:0] if free is None else free.points[learned]
         parts = [points[drawn], noise, lessons, self.bought.points[bought]]

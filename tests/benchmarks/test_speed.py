@@ -10,8 +10,6 @@ from benchmarks import speed
 from benchmarks.speed import Scale, main
 from benchmarks.speed_figures import Race, Run
 from benchmarks.speed_report import figures_of
-from benchmarks.speed_training import fast_at
-from models.config import fast
 
 PAPER = Run("paper", 0.01, 200, 20_000, 3, 100.0, 0.80, 1.0)
 FAST = Run("fast", 0.1, 90, 900, 20, 4.0, 0.85, 1.05)
@@ -32,13 +30,6 @@ def test_what_is_not_reached_has_no_ratio() -> None:
     assert race.winner is None
     (ratio, *_) = figures_of([race], [], [], "idle")
     assert ratio.value is None and "no run of `fast`" in ratio.detail and "200 of 20000 steps" in ratio.detail
-
-
-def test_effort_is_a_share_of_the_steps() -> None:
-    half = fast_at(0.5)
-    assert half.generator.steps == fast().generator.steps // 2
-    assert half.surrogate.steps == fast().surrogate.steps // 2
-    assert half.queries == fast().queries
 
 
 def test_a_whole_run_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

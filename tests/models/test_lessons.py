@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models.errors import EnsembleError
 from models.lessons import Bought, FreeLessons, buy, mix_points
 from models.matrix import Records
+from models.plausible import fit_plausible
 from models.snapping import Snapper
 from tests.models.test_plausible import VOTERS
 from tests.models.tiny import Scorecards, Task
@@ -98,3 +99,17 @@ def test_mixed_points_lie_between_the_classes(blobs_task: Task) -> None:
     mixed = mix_points(points, labels, Snapper(encoder, CPU), 2000, random)
     between, seldom = (float((part.abs() < 0.4).any(dim=1).float().mean()) for part in (mixed, points))
     assert between > 0.3 and seldom < 0.15
+
+
+def test_half_of_the_lessons_are_practice_once_there_is_any(blobs_task: Task) -> None:
+    encoder, training = blobs_task.encoder, blobs_task.training
+    points = encoder.encode(training.records)
+    free = FreeLessons(fit_plausible(points, training.labels, 4, seed=0), encoder.width, torch.device("cpu"))
+    free.add(torch.from_numpy(points[:90].astype(np.float32)))
+    random = torch.Generator().manual_seed(0)
+    assert free.draw(400, random).max() >= 80
+    free.add(torch.from_numpy(points[90:100].astype(np.float32)), practice=True)
+    drawn = free.draw(400, random)
+    assert free.practice.tolist() == list(range(90, 100))
+    assert (drawn[:200] >= 90).all() and 0 < (drawn[200:] >= 90).sum() < 60
+    assert free.shares.shape == (100, 4)
