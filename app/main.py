@@ -6,6 +6,7 @@ from app import problems
 from app.api import (
     budgets,
     datasets,
+    docs,
     ensembles,
     explain,
     explanations,
@@ -19,6 +20,7 @@ from app.api import (
 )
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
+from app.dashboard import mount as dashboard
 from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.metrics import Metrics
@@ -35,15 +37,17 @@ def create_app(
     metrics: Metrics | None = None,
 ) -> FastAPI:
     """The service over a migrated database. The caller opened its parts, and closes them."""
-    app = FastAPI(title="recourse", version="0.1.0", description=DESCRIPTION)
+    app = FastAPI(title="recourse", version="0.1.0", description=DESCRIPTION, docs_url=None, redoc_url=None)
     metrics = metrics or Metrics()
     app.state.resources = gather(settings, database, explainer, queue)
     app.state.metrics = metrics
     app.state.routes = [route for router in routers() for route in router.routes]
+    dashboard.install(app)
     for router in routers():
         app.include_router(router)
     problems.install(app)
     openapi.install(app)
+    docs.install(app)
     app.add_middleware(BodyLimit, body_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

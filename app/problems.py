@@ -11,6 +11,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
 from app import errors as service
+from app.services.key_cache import Principal
+from app.services.refusals import Refusals
 from models import errors as method
 from models.errors import RecourseError
 
@@ -121,13 +123,19 @@ def install(app: FastAPI) -> None:
 
 
 def _from_error(request: Request, error: Exception) -> JSONResponse:
+    principal, refusals = request.scope.get("principal"), getattr(request.app.state, "refusals", None)
+    if isinstance(error, RecourseError) and isinstance(principal, Principal) and isinstance(refusals, Refusals):
+        kind = kind_of(error)
+        refusals.count(principal.tenant_id, kind.word, kind.title)
     return answer_error(request_id_of(request), error)
 
 
 def _from_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind = FRAMEWORK.get(error.status_code) or Kind(error.status_code, "http", "The request was refused")
-    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+    headers = error.headers
+    if error.status_code == 405 and (allowed := _allowed(request)):
+        headers = {"Allow": allowed}
     return answer(request_id_of(request), kind, f"{error.detail}", headers=headers)
 
 

@@ -1,5 +1,6 @@
 """The OpenAPI document tells all there is: examples, ids, every answer; and what it tells is so (schemathesis)."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +66,16 @@ def test_every_body_and_every_answer_has_an_example(document: dict[str, Any]) ->
         for part in (*bodies, *answers):
             for content in part.get("content", {}).values():
                 assert shown(content), name
+
+
+def test_the_page_works_without_the_internet(service: Service) -> None:
+    page = service.nobody.get("/docs")
+    assert page.headers["Content-Type"].startswith("text/html")
+    named = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(named) == 3
+    for address in named:
+        assert address.startswith("/"), address
+        assert service.nobody.get(address).status_code == 200
 
 
 @pytest.fixture

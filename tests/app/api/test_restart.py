@@ -23,12 +23,15 @@ def test_the_service_outlives_a_restart(tmp_path: Path) -> None:
         with serving(app) as url, client(url, key) as http:
             assert http.get("/keys").status_code == 200
             postgres.stop()
+            postgres.start()
+            assert http.get("/keys").status_code == 200, "nobody had noticed that the connections are gone"
+            postgres.stop()
             away = http.get("/keys")
             assert (away.status_code, away.json()["type"]) == (503, "/problems/unavailable")
             assert "127.0.0.1" not in away.text and "SELECT" not in away.text
             assert failing(http) == ["database"]
             postgres.start()
-            assert http.get("/keys").status_code == 200, "the first call after the restart"
+            assert http.get("/keys").status_code == 200, "the first call after the outage"
             assert http.post("/keys", json={"name": "new"}).status_code == 201
             assert failing(http) == []
         database.close()
