@@ -21,7 +21,10 @@ from models.search import SearchConfig, explain
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Counterfactuals (n, F) of the cases, and what they took: queries and seconds, training included."""
+    """Counterfactuals (n, F) of the cases, and what they took: queries and seconds, training included.
+
+    fidelity is the share of test records that a white-box method's own network puts where most models do.
+    """
 
     cases: Cases
     records: Records
@@ -29,6 +32,7 @@ class Answers:
     fit_seconds: float = 0.0
     explain_seconds: float = 0.0
     note: str = ""
+    fidelity: float | None = None
 
 
 def answer(
@@ -53,11 +57,13 @@ def figures(bench: Bench, answers: Answers) -> Mapping[str, float]:
     cases, encoder = answers.cases, bench.encoder
     points = encoder.encode(answers.records)
     agreed = votes(bench.ensemble.predict_proba(answers.records), cases.target)
-    return {
+    changed = count_changes(answers.records, cases.records)
+    values = {
         "validity": float(agreed.mean()),
         "unanimity": float(agreed.all(axis=0).mean()),
         "cost": float(cost(points, encoder.encode(cases.records)).mean()),
-        "changed": float(count_changes(answers.records, cases.records).mean()),
+        "changed": float(changed.mean()),
+        "unanswered": float((changed == 0).mean()),
         "lof": float(bench.detectors.lof(points).mean()),
         "isoforest": float(bench.detectors.isolation(points).mean()),
         "queries": float(answers.queries.distinct),
@@ -66,6 +72,7 @@ def figures(bench: Bench, answers: Answers) -> Mapping[str, float]:
         "explain ms": 1000 * answers.explain_seconds / len(cases),
         "records": float(len(cases)),
     }
+    return values if answers.fidelity is None else values | {"fidelity": answers.fidelity}
 
 
 def cost_and_validity(bench: Bench, answers: Answers) -> tuple[float, float]:

