@@ -14,10 +14,11 @@ from app.db.engine import Database
 from app.db.service_tables import Role
 from app.errors import AuthenticationError, ForbiddenError
 from app.explaining.protocol import Explainer
-from app.ledger.ledger import Ledger
+from app.ledger.ledger import Ledger, utc_now
 from app.metrics import Metrics
 from app.problems import request_id_of
 from app.resources import Resources
+from app.services import sessions
 from app.services.idempotency import KeyedBody
 from app.services.key_cache import Principal
 from app.settings import Settings
@@ -34,10 +35,13 @@ def resources_of(request: Request) -> Resources:
 
 
 async def authenticate(request: Request) -> Principal:
-    """The holder of the key in the Authorization header; AuthenticationError if there is none."""
+    """The holder of the key in the Authorization header or of the dashboard's session; else AuthenticationError."""
     known = request.scope.get("principal")
     if isinstance(known, Principal):
         return known
+    if "Authorization" not in request.headers and sessions.COOKIE in request.cookies:
+        request.scope["principal"] = await _signed_in(request)
+        return await authenticate(request)
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     key = key.strip()
     if scheme.lower() != "bearer" or not key:
@@ -47,6 +51,15 @@ async def authenticate(request: Request) -> Principal:
     if principal is None:
         principal = await to_thread.run_sync(keys.look_up, key)
     request.scope["principal"] = principal
+    return principal
+
+
+async def _signed_in(request: Request) -> Principal:
+    """The holder of the session; what changes something must come from our own pages."""
+    resources, cookie = resources_of(request), request.cookies[sessions.COOKIE]
+    principal = await to_thread.run_sync(sessions.resume, resources.database, resources.keyring, cookie, utc_now())
+    if request.method not in ("GET", "HEAD"):
+        sessions.check_csrf(resources.keyring, cookie, request.headers.get(sessions.CSRF_HEADER, ""))
     return principal
 
 

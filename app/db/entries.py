@@ -13,11 +13,13 @@ from sqlalchemy import (
     FromClause,
     Insert,
     RowMapping,
+    Select,
     func,
     insert,
     literal,
     select,
 )
+from sqlalchemy.orm import InstrumentedAttribute
 
 from app.db.tables import Account, EnsembleRow, Entry, Kind
 from app.db.types import BIG_ID, AnyRow
@@ -92,26 +94,52 @@ def page(
     connection: Connection, tenant_id: int, ensemble_id: int, after: int = 0, limit: int | None = None
 ) -> Iterator[RowMapping]:
     """The tenant's entries for one ensemble, oldest first, with the names that a reader needs."""
-    statement = (
-        select(
-            Entry.id,
-            Entry.at,
-            EnsembleRow.name.label("ensemble"),
-            Account.period_key.label("period"),
-            Entry.kind,
-            Entry.reservation_id.label("reservation"),
-            Entry.query_limit,
-            Entry.reserved,
-            Entry.dispatched,
-            Entry.used,
-        )
-        .join(Account, Account.id == Entry.account_id)
-        .join(EnsembleRow, EnsembleRow.id == Account.ensemble_id)
-        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id, Entry.id > after)
-        .order_by(Entry.id)
-        .limit(limit)
-    )
+    statement = _named(tenant_id, ensemble_id).where(Entry.id > after).order_by(Entry.id).limit(limit)
     yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
+
+
+def newest(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    before: int | None,
+    limit: int,
+    kind: Kind | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> list[RowMapping]:
+    """The same, newest first, for people: from the entry before `before` on, of one kind, in [since, until)."""
+    statement = _named(tenant_id, ensemble_id).order_by(Entry.id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(Entry.id < before)
+    if kind is not None:
+        statement = statement.where(Entry.kind == kind.value)
+    if since is not None:
+        statement = statement.where(Entry.at >= since)
+    if until is not None:
+        statement = statement.where(Entry.at < until)
+    return list(connection.execute(statement).mappings())
+
+
+def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
+    columns: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
+        Entry.id,
+        Entry.at,
+        EnsembleRow.name.label("ensemble"),
+        Account.period_key.label("period"),
+        Entry.kind,
+        Entry.reservation_id.label("reservation"),
+        Entry.query_limit,
+        Entry.reserved,
+        Entry.dispatched,
+        Entry.used,
+    )
+    statement: Select[*tuple[Any, ...]] = select(*columns)
+    return (
+        statement.join(Account, Account.id == Entry.account_id)
+        .join(EnsembleRow, EnsembleRow.id == Account.ensemble_id)
+        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+    )
 
 
 def dispatched_by_step(

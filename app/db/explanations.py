@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Select, column, insert, select, table
+from sqlalchemy import ColumnElement, Connection, Dialect, Select, column, func, insert, select, table
 from sqlalchemy.types import NullType, TypeDecorator
 
 from app.db.paging import Position, newest_first
@@ -78,6 +78,17 @@ def page(
     if status is not None:
         statement = statement.where(Explanation.status == status)
     return newest_first(connection, Explanation.__table__, statement, after, limit)
+
+
+def outcomes(connection: Connection, tenant_id: int, ensemble_id: int) -> list[AnyRow]:
+    """(status, records, queries) of everything that was explained with the ensemble."""
+    statement = (
+        select(Explanation.status, func.count().label("records"), func.sum(Explanation.queries).label("queries"))
+        .join(ModelVersion, ModelVersion.id == Explanation.model_version_id)
+        .where(Explanation.tenant_id == tenant_id, ModelVersion.ensemble_id == ensemble_id)
+        .group_by(Explanation.status)
+    )
+    return list(connection.execute(statement))
 
 
 def _with_model(columns: Iterable[ColumnElement[object]]) -> Select[*tuple[object, ...]]:

@@ -1,0 +1,12 @@
+"""The dashboard's routes. They come first: a page's route steps aside for whoever does not ask for HTML."""
+
+from fastapi import FastAPI
+
+from app.dashboard import assets, data, pages, sign_in
+from app.services.refusals import Refusals
+
+
+def install(app: FastAPI) -> None:
+    app.state.refusals = Refusals()
+    for router in (pages.router, sign_in.router, data.router, assets.router):
+        app.include_router(router)

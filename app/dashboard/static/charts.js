@@ -1,0 +1,61 @@
+// Plotly, fetched when a chart is first needed, in the page's own colours.
+
+let loading;
+function plotly() {
+  loading ??= new Promise((done, fail) => {
+    const script = document.createElement("script");
+    script.src = document.querySelector("meta[name=plotly]").content;
+    script.onload = () => done(window.Plotly);
+    script.onerror = () => fail(new Error("The charts could not be loaded."));
+    document.head.append(script);
+  });
+  return loading;
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const drawn = new Map();
+
+export function palette() {
+  return [colour("accent"), colour("amber"), colour("bad"), colour("soft"), colour("good")];
+}
+
+function layout(wanted) {
+  const axis = { gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true, title: { standoff: 8 } };
+  return {
+    margin: { l: 48, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 13, color: colour("soft") },
+    showlegend: false, hovermode: "x unified", hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
+    ...wanted, xaxis: { ...axis, ...wanted.xaxis }, yaxis: { ...axis, ...wanted.yaxis },
+  };
+}
+
+// `describe` makes {traces, layout, text} anew: colours change with the scheme. `text` is for those who do not see it.
+export async function draw(place, describe) {
+  drawn.set(place, describe);
+  try {
+    const library = await plotly();
+    if (drawn.get(place) !== describe) return;
+    const { traces, layout: wanted, text } = describe();
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", text);
+    place.querySelector(".plain")?.remove();
+    await library.react(place, traces, layout(wanted), { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false });
+  } catch (error) {
+    say(place, error.message);
+  }
+}
+
+export function say(place, text) {
+  drawn.delete(place);
+  if (window.Plotly && place.classList.contains("js-plotly-plot")) window.Plotly.purge(place);
+  place.removeAttribute("role");
+  place.removeAttribute("aria-label");
+  const words = document.createElement("p");
+  words.className = "plain";
+  words.textContent = text;
+  place.replaceChildren(words);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const [place, describe] of drawn) if (place.isConnected) draw(place, describe);
+});
