@@ -4,9 +4,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert
 
 from app.db.paging import Position, newest_first
+from app.db.scoped import owned
 from app.db.service_tables import DatasetRow
 from app.db.types import AnyRow, Document
 
@@ -32,11 +33,10 @@ def add(connection: Connection, tenant_id: int, dataset_id: UUID, dataset: NewDa
 def find(connection: Connection, tenant_id: int, dataset_id: UUID) -> AnyRow | None:
     """The row (see `DatasetRow`), or None if the tenant has no such data set."""
     table = DatasetRow.__table__
-    statement = select(table).where(table.c.tenant_id == tenant_id, table.c.id == dataset_id)
-    return connection.execute(statement).one_or_none()
+    return connection.execute(owned(table, tenant_id).where(table.c.id == dataset_id)).one_or_none()
 
 
 def page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
     """The tenant's data sets, newest first."""
     table = DatasetRow.__table__
-    return newest_first(connection, table, select(table).where(table.c.tenant_id == tenant_id), after, limit)
+    return newest_first(connection, table, owned(table, tenant_id), after, limit)

@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, update
 
+from app.db.scoped import owned
 from app.db.tables import EnsembleRow
 from app.db.types import AnyRow, Document
 
@@ -17,28 +18,26 @@ def add(connection: Connection, tenant_id: int, name: str, version: str, now: da
 def find(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
     table = EnsembleRow.__table__
-    return connection.execute(select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)).one_or_none()
+    return connection.execute(owned(table, tenant_id).where(table.c.name == name)).one_or_none()
 
 
 def find_by_id(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
     """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
     table = EnsembleRow.__table__
-    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.id == ensemble_id)
-    return connection.execute(mine).one_or_none()
+    return connection.execute(owned(table, tenant_id).where(table.c.id == ensemble_id)).one_or_none()
 
 
 def lock(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """The row, held until the transaction ends."""
     table = EnsembleRow.__table__
-    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
-    return connection.execute(mine.with_for_update()).one_or_none()
+    return connection.execute(owned(table, tenant_id).where(table.c.name == name).with_for_update()).one_or_none()
 
 
 def page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
     """The tenant's ensembles, oldest first."""
     table = EnsembleRow.__table__
-    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.id > after).order_by(table.c.id).limit(limit)
-    return list(connection.execute(mine).all())
+    following = owned(table, tenant_id).where(table.c.id > after).order_by(table.c.id).limit(limit)
+    return list(connection.execute(following).all())
 
 
 def describe_remote(

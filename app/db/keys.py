@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import Connection, insert, select, update
 
 from app.db.paging import Position, newest_first
+from app.db.scoped import owned
 from app.db.service_tables import ApiKey, Role
 from app.db.types import AnyRow
 from app.keys import NewKey
@@ -36,13 +37,13 @@ def find_by_digest(connection: Connection, digest: str) -> AnyRow | None:
 
 def find(connection: Connection, tenant_id: int, key_id: UUID) -> AnyRow | None:
     table = ApiKey.__table__
-    return connection.execute(select(table).where(table.c.tenant_id == tenant_id, table.c.id == key_id)).one_or_none()
+    return connection.execute(owned(table, tenant_id).where(table.c.id == key_id)).one_or_none()
 
 
 def page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
     """The tenant's keys, newest first."""
     table = ApiKey.__table__
-    return newest_first(connection, table, select(table).where(table.c.tenant_id == tenant_id), after, limit)
+    return newest_first(connection, table, owned(table, tenant_id), after, limit)
 
 
 def revoke(connection: Connection, tenant_id: int, key_id: UUID, now: datetime) -> None:
@@ -56,7 +57,6 @@ def revoke(connection: Connection, tenant_id: int, key_id: UUID, now: datetime) 
 
 def active_admins(connection: Connection, tenant_id: int) -> int:
     """How many admin keys of the tenant still work."""
-    statement = select(ApiKey.id).where(
-        ApiKey.tenant_id == tenant_id, ApiKey.role == Role.ADMIN.value, ApiKey.revoked_at.is_(None)
-    )
-    return len(connection.execute(statement).all())
+    table = ApiKey.__table__
+    admins = owned(table, tenant_id).where(table.c.role == Role.ADMIN.value, table.c.revoked_at.is_(None))
+    return len(connection.execute(admins).all())

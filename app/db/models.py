@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Select, select, update
 
 from app.db.paging import Position, newest_first
+from app.db.scoped import owned
 from app.db.service_tables import ModelRow, ModelVersion
 from app.db.tables import EnsembleRow
 from app.db.types import AnyRow
@@ -13,23 +14,21 @@ from app.db.types import AnyRow
 
 def find(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """The model's row and `active_version`, the number of the version that answers."""
-    statement = _with_number().where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
-    return connection.execute(statement).one_or_none()
+    return connection.execute(_with_number(tenant_id).where(ModelRow.name == name)).one_or_none()
 
 
 def page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
     """The tenant's models as in `find`, newest first."""
-    statement = _with_number().where(ModelRow.tenant_id == tenant_id)
-    return newest_first(connection, ModelRow.__table__, statement, after, limit)
+    return newest_first(connection, ModelRow.__table__, _with_number(tenant_id), after, limit)
 
 
 def versions(connection: Connection, tenant_id: int, model_id: UUID, below: int | None, limit: int) -> list[AnyRow]:
     """A model's versions with their ensemble's name, the newest first, numbered below `below`."""
     table = ModelVersion.__table__
     statement = (
-        select(table, EnsembleRow.name.label("ensemble"))
+        owned(table, tenant_id, EnsembleRow.name.label("ensemble"))
         .join(EnsembleRow, EnsembleRow.id == table.c.ensemble_id)
-        .where(table.c.tenant_id == tenant_id, table.c.model_id == model_id)
+        .where(table.c.model_id == model_id)
         .order_by(table.c.number.desc())
         .limit(limit)
     )
@@ -67,7 +66,7 @@ def newest_of_ensemble(connection: Connection, tenant_id: int, ensemble_id: int,
     return connection.execute(statement).scalar_one_or_none()
 
 
-def _with_number() -> Select[*tuple[Any, ...]]:
-    return select(ModelRow.__table__, ModelVersion.number.label("active_version")).outerjoin(
+def _with_number(tenant_id: int) -> Select[*tuple[Any, ...]]:
+    return owned(ModelRow.__table__, tenant_id, ModelVersion.number.label("active_version")).outerjoin(
         ModelVersion, ModelVersion.id == ModelRow.active_version_id
     )
