@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for size in SIZES:
                 share = f"{size} a request: {report.ratio(size):.2f} of the engine"
                 console.print(f"{mode}, {share}; bound by {report.bound(size)}", markup=False)
-            console.print(f"{mode}: one record of one client takes {report.over_ms:.1f} ms more than the engine alone")
+            if report.over_ms is not None:
+                console.print(f"{mode}: one record of one client, {report.over_ms:.1f} ms more than the engine alone")
     write(reports, options.results)
     return 0
 

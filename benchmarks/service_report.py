@@ -70,10 +70,10 @@ class Report:
         return max(p.records_a_second for p in self.points if p.records == records) / self.engine.records_a_second
 
     @property
-    def over_ms(self) -> float:
-        """What the service adds to one record of one client."""
-        alone = next(point for point in self.points if (point.clients, point.records) == (1, 1))
-        return alone.p50_ms - self.engine.p50_ms
+    def over_ms(self) -> float | None:
+        """What the service adds to one record of one client; None if that was not measured."""
+        alone = [point for point in self.points if (point.clients, point.records) == (1, 1)]
+        return alone[0].p50_ms - self.engine.p50_ms if alone else None
 
     def bound(self, records: int) -> str:
         """What bounds the service at its best with so many records a request, in words."""
