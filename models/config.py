@@ -49,7 +49,7 @@ class NoiseConfig:
 class SurrogateConfig:
     """The pair of networks. `votes` adds a head for the share of models that say each class; `plausible` teaches it."""
 
-    width: int = 128
+    width: int = 192
     spectral: bool = False
     votes: bool = True
     plausible: bool = True
@@ -148,7 +148,7 @@ class DistillConfig:
     generator_steps: int = 12
     surrogate_rate: float = 5e-4
     generator_rate: float = 5e-4
-    settle_steps: int = 1200
+    settle_steps: int = 2000
     settle_rate: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -195,7 +195,9 @@ def fast() -> Config:
 def paper(cost: float = 0.2, density: float = 0.1) -> Config:
     """The paper's settings; cost and density are one point of its grid (0.2, 0.4, 0.6) x (0, 0.1, 0.3)."""
     return Config(
-        surrogate=SurrogateConfig(spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4),
+        surrogate=SurrogateConfig(
+            width=128, spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4
+        ),
         flow=FlowConfig(solver="dopri5", tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
         generator=GeneratorConfig(
