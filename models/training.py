@@ -95,8 +95,15 @@ def train(
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.bought, classes)
-    model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors)
+    model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
     return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))
+
+
+def _served(config: Config) -> Config:
+    """The configuration that the model is served with: a fixed grid, so that no answer depends on its batch."""
+    if config.flow.solver != "dopri5":
+        return config
+    return replace(config, flow=replace(config.flow, solver="rk4", steps=max(config.flow.steps, 8), adjoint=False))
 
 
 def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labelled, seed: int) -> Anchors:
