@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from models.config import Config
 from models.density import draw_noise
@@ -73,10 +74,13 @@ class SurrogateTrainer:
         readings, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
         for reading in readings:
             logits, noise_logits, _, _ = reading.logits.split(sizes)
-            _, _, lesson_valid, bought_valid = reading.log_valid.split(sizes)
+            own_valid, _, lesson_valid, bought_valid = reading.log_valid.split(sizes)
             loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
             if free is not None:
                 loss = loss + share_loss(lesson_valid, free.shares[learned])
+            elif self.config.surrogate.votes:
+                # Without plausible models the labels are the only votes, until some are bought.
+                loss = loss + functional.nll_loss(own_valid, self.data.labels[drawn])
             if len(bought):
                 loss = loss + self._bought_loss(bought_valid, bought)
         self.optimizer.zero_grad()

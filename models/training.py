@@ -65,6 +65,8 @@ def train(
     classes, device = len(encoder.schema.classes), find_device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
+    if not len(validation):
+        raise DataError("The validation split has no record to measure the dial on; give at least one.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
     config = _within(config, meter.limit)
     random = torch.Generator(device=device).manual_seed(seed)

@@ -85,3 +85,14 @@ def test_bought_answers_are_believed_where_they_were_bought(votes: bool) -> None
         trainer.step()
     assert min(before) < 0.7
     assert believed() == pytest.approx([0.9, 0.9], abs=0.15)
+
+
+def test_a_vote_head_without_lessons_learns_the_labels() -> None:
+    trainer = make_trainer(votes=True, steps=120)
+    trainer.pretrain(silent)
+    trainer.pair.eval()
+    with torch.no_grad():
+        readings = trainer.pair(trainer.data.points)
+    for reading in readings:
+        right = reading.log_valid.argmax(dim=1) == trainer.data.labels
+        assert float(right.float().mean()) > 0.95

@@ -194,3 +194,9 @@ def test_an_ensemble_that_never_answers_ends_the_training(small_task: Task) -> N
 
     with pytest.raises(EnsembleError, match="No model of the ensemble answered"):
         train_on(small_task, MICRO, Silent(small_task.encoder))
+
+
+def test_an_empty_validation_split_is_refused(small_task: Task) -> None:
+    nobody = Labelled(small_task.validation.records[:0], small_task.validation.labels[:0])
+    with pytest.raises(DataError, match="validation split has no record"):
+        train(small_task.encoder, small_task.training, nobody, Scorecards(small_task.encoder), MICRO)
