@@ -4,9 +4,12 @@ A location is the name within the store, so that a store can move. A local store
 are fetched once into a cache. What is there under a name is whole, and never changes: names hold hashes or counters.
 """
 
+import hashlib
 import os
 import secrets
 import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import fsspec
@@ -42,6 +45,20 @@ class ArtifactStore:
                 if path.is_file():
                     self._files.put_file(str(path), f"{place}/{path.relative_to(local).as_posix()}")
         return name
+
+    def seal_folder(self, name: str, write: Callable[[Path], str]) -> str:
+        """Let `write` make a sealed folder under that name; its content hash.
+
+        It writes whole or not at all by itself (models/sealed.py), so that a local store needs no copy of it.
+        """
+        self._place(name)
+        if self._local is not None:
+            return write(self._local / name)
+        with tempfile.TemporaryDirectory(prefix="recourse-") as scratch:
+            folder = Path(scratch) / "made"
+            digest = write(folder)
+            self.put_folder(folder, name)
+        return digest
 
     def put_file(self, local: Path, name: str) -> str:
         """Copy a file into the store; its location. A name that is taken stays."""
@@ -91,6 +108,13 @@ class ArtifactStore:
         if not parts or parts[0] == "/" or ".." in parts:
             raise ArtifactError(f"'{name}' is not a name within the artifact store.")
         return f"{self._root}/{name}"
+
+
+def check_digest(path: Path, digest: str, name: str) -> None:
+    """ArtifactError unless the file's SHA-256 is the one that was taken when it was kept."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+            raise ArtifactError(f"The file of '{name}' is not the one that was uploaded; upload it anew.")
 
 
 def open_store(settings: Settings) -> ArtifactStore:

@@ -1,13 +1,12 @@
 """What a job keeps in the artifact store while it runs: its last checkpoint, and the members trained so far."""
 
-import tempfile
-from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import structlog
 
 from app.artifacts import ArtifactStore
+from app.training.places import job_folder
 from models.checkpoint import Snapshot, load_checkpoint, save_checkpoint
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.storage import load_ensemble, save_ensemble
@@ -23,7 +22,7 @@ class JobStore:
 
     def __init__(self, store: ArtifactStore, held: HeldJob) -> None:
         self._store, self._held = store, held
-        self._folder = f"jobs/{held.id}"
+        self._folder = job_folder(held.id)
         self._kept: str | None = held.read().checkpoint
         self._count = 0
 
@@ -31,7 +30,7 @@ class JobStore:
         """Replace the job's checkpoint; the one before goes when this one is in the job's row."""
         self._count += 1
         name = f"{self._folder}/{self._held.claim.fence}-{self._count}"
-        self._put(name, lambda place: save_checkpoint(snapshot, place))
+        self._store.seal_folder(name, partial(save_checkpoint, snapshot))
         self._held.save_checkpoint(name)
         before, self._kept = self._kept, name
         if before is not None:
@@ -50,7 +49,9 @@ class JobStore:
     def keep_member(self, member: LocalEnsemble) -> None:
         """An ensemble of one; whoever trains the same member of the same job gets the same bits."""
         name = f"{self._folder}/members/{member.member_names[0]}"
-        self._put(name, lambda place: write_sealed(place, partial(save_ensemble, member)))
+        # The same name may be there by now, from a trainer that lost the job while it fitted the same member.
+        with suppress(ArtifactError):
+            self._store.seal_folder(name, lambda place: write_sealed(place, partial(save_ensemble, member)))
 
     def member(self, name: str) -> tuple[LocalEnsemble, str] | None:
         """The member of that name and its content hash, if it was trained before."""
@@ -59,13 +60,3 @@ class JobStore:
             return load_ensemble(folder), check_seal(folder)
         except ArtifactError:
             return None
-
-    def clear(self) -> None:
-        """Nothing of this is needed once the job has ended."""
-        self._store.remove(self._folder)
-
-    def _put(self, name: str, write: Callable[[Path], str]) -> None:
-        with tempfile.TemporaryDirectory(prefix="recourse-") as scratch:
-            place = Path(scratch) / "made"
-            write(place)
-            self._store.put_folder(place, name)

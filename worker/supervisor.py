@@ -17,6 +17,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection
 
+from app.artifacts import open_store
 from app.db import job_events, jobs
 from app.db.engine import Database
 from app.db.jobs import Claim
@@ -26,6 +27,7 @@ from app.ledger.ledger import Ledger, utc_now
 from app.ledger.patience import with_patience
 from app.services.jobs import end_hopeless, settle_reservation
 from app.settings import Settings
+from app.training.places import job_folder
 from worker.exits import ENDED, LOST, STOPPED
 from worker.held_job import PATIENCE, HeldJob
 
@@ -61,7 +63,7 @@ class Supervisor:
             self._see_through(held)
         except LostLeaseError as error:
             log.warning("job lost", job=str(job.id), reason=str(error))
-        self._settle(held)
+        self._clean_up(held)
         return True
 
     def _claim(self, job_id: UUID | None) -> AnyRow | None:
@@ -139,11 +141,12 @@ class Supervisor:
         # One that is killed again and again, by the system for its memory, is ended by `end_hopeless`.
         held.release()
 
-    def _settle(self, held: HeldJob) -> None:
-        """Give back at once what an ended job did not use."""
+    def _clean_up(self, held: HeldJob) -> None:
+        """Give back at once what an ended job did not use, and drop its checkpoints."""
         row = self._row(held)
         if row.state not in jobs.UNFINISHED:
             settle_reservation(self._database, self._ledger, row)
+            open_store(self._settings).remove(job_folder(held.id))
 
     def _row(self, held: HeldJob) -> AnyRow:
         """The job as it is now, whoever holds it."""

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from app.artifacts import check_digest
 from app.blackbox.metered import MeteredEnsemble
 from app.commands.train_run import check_top_features
 from app.db import datasets
@@ -55,7 +56,6 @@ def run_training(bench: Bench) -> UUID:
             version_id = publish(bench.held, bench.store, job.model_name, request.activate, product)
     if reservation is not None:
         bench.ledger.settle(reservation)
-    bench.files.clear()
     return version_id
 
 
@@ -67,7 +67,9 @@ def _study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> St
         raise NotFoundError(f"there is no data set {request.dataset_id}")
     settings = bench.settings
     limits = TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)
-    frame = read_table(bench.store.fetch_file(row.location), limits).frame
+    path = bench.store.fetch_file(row.location)
+    check_digest(path, row.digest, row.name)
+    frame = read_table(path, limits).frame
     label = request.label or row.label
     if registered is not None:
         return study_of(registered_schema(registered, label, request), frame, request.seed)

@@ -11,7 +11,7 @@ from app.errors import ConflictError, NotFoundError, OverloadedError
 from app.ledger.ledger import utc_now
 from app.training.protocol import TrainingQueue
 from app.training.request import TrainRequest
-from models.errors import ConfigError
+from models.errors import ConfigError, DataError
 
 
 def submit(
@@ -40,10 +40,19 @@ def _check(connection: Connection, tenant_id: int, model_name: str, request: Tra
         raise NotFoundError(f"there is no data set {request.dataset_id}")
     if request.label is None and dataset.label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
+    _check_label(dataset, request.label)
     _check_ensemble(connection, tenant_id, model_name, request.ensemble)
     waiting = jobs.count_unfinished(connection, tenant_id)
     if waiting >= max_queued:
         raise OverloadedError(f"{waiting} of {max_queued} training jobs are unfinished: wait for one, or cancel it")
+
+
+def _check_label(dataset: AnyRow, label: str | None) -> None:
+    """A label that is no column is refused at once; what else may be wrong with it, the training says."""
+    features = [feature["name"] for feature in dataset.schema.get("features", ())]
+    columns = [*features, *([] if dataset.label is None else [dataset.label])]
+    if label is not None and features and label not in columns:
+        raise DataError(f"There is no label column '{label}'; the columns are {', '.join(columns)}.")
 
 
 def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ensemble: str | None) -> None:

@@ -1,13 +1,15 @@
 """The artifact store, in a folder and in memory as fsspec knows it."""
 
+import hashlib
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from app.artifacts import ArtifactStore, open_store
+from app.artifacts import ArtifactStore, check_digest, open_store
 from app.settings import Settings
 from models.errors import ArtifactError, ConfigError
+from models.sealed import check_seal, write_object, write_sealed
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -30,6 +32,16 @@ def test_a_folder_comes_back(store: ArtifactStore, tmp_path: Path) -> None:
         found = store.fetch_folder(location)
         assert (found / "deep" / "weights").read_text() == "a"
         assert (found / "manifest.json").is_file()
+
+
+def test_a_folder_is_made_in_its_place(store: ArtifactStore) -> None:
+    def write(folder: Path) -> str:
+        return write_sealed(folder, lambda partial: write_object(partial / "facts.json", {"a": 1}))
+
+    digest = store.seal_folder("jobs/1/2", write)
+    assert check_seal(store.fetch_folder("jobs/1/2")) == digest
+    with pytest.raises(ArtifactError, match="is not a name within"):
+        store.seal_folder("../keys", write)
 
 
 def test_a_name_that_is_taken_stays(store: ArtifactStore, tmp_path: Path) -> None:
@@ -63,6 +75,14 @@ def test_nothing_outside_of_the_store_has_a_name(store: ArtifactStore, tmp_path:
         store.fetch_file(name)
     with pytest.raises(ArtifactError, match="is not a name within"):
         store.put_file(tmp_path / "x", name)
+
+
+def test_a_file_that_changed_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "loans.csv"
+    path.write_text("income\n1\n")
+    check_digest(path, hashlib.sha256(b"income\n1\n").hexdigest(), "loans")
+    with pytest.raises(ArtifactError, match="file of 'loans' is not the one that was uploaded"):
+        check_digest(path, hashlib.sha256(b"income\n2\n").hexdigest(), "loans")
 
 
 def test_the_settings_choose(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A small service without HTTP: a database, a store, a data set of loans, and trainers as real processes."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -101,21 +102,22 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
         var_dir=folder / "var",
         database_url=SecretStr(database_url),
         log_level="warning",
-        checkpoint_seconds=0.05,
+        checkpoint_seconds=0.3,
     ).model_copy(update=changes)
     frame = loans(ROWS, seed=3).frame
     path = folder / "loans.csv"
     frame.to_csv(path, index=False)
     location = open_store(settings).put_file(path, "datasets/loans.csv")
     dataset_id = uuid4()
-    described = NewDataset("loans", location, "0" * 64, len(frame), loans(ROWS).label, {}, {})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    described = NewDataset("loans", location, digest, len(frame), loans(ROWS).label, {}, {})
     with database.writing() as connection:
         datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
     request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1)
     return Site(settings, database, customer, request)
 
 
-def wait_until(reached: Callable[[], bool], seconds: float = 120.0) -> None:
+def wait_until(reached: Callable[[], bool], seconds: float = 270.0) -> None:
     """Until it is so; a machine that is busy with other things is waited for."""
     end = time.monotonic() + seconds
     while not reached():

@@ -20,7 +20,7 @@ from models.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
 from tests.worker.site import Site, make_site, wait_until
 
-pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+pytestmark = [pytest.mark.parametrize("database_url", ["sqlite"], indirect=True), pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -50,6 +50,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     with spawned(site) as queue:
         job_id = site.submit(queue=queue)
         wait_until(lambda: site.job(job_id).state not in ("queued", "running"))
+        wait_until(lambda: not (site.settings.var_dir / "artifacts" / "jobs" / str(job_id)).exists(), 30)
     job, version = site.job(job_id), site.version(job_id)
     assert (job.state, job.error) == ("done", None)
     assert version is not None and (version.number, version.id) == (1, job.model_version_id)
@@ -57,7 +58,6 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     folder = store.fetch_folder(version.location)
     assert load_model(folder).classes == tuple(version.classes)
     assert load_ensemble_of(folder).member_names == ("knn", "forest")
-    assert not (site.settings.var_dir / "artifacts" / "jobs" / str(job_id)).exists(), "checkpoints are gone"
     assert version.metrics["members"].keys() == {"knn", "forest"}
     assert version.metrics["verified"]["records"] == 1 and version.metrics["expected"]["records"] > 0
     assert len(version.frontier) > 3

@@ -35,6 +35,7 @@ def redis_worker(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_jobs_end_whatever_becomes_of_redis(
     tmp_path: Path, database: Database, database_url: str, customer: Customer

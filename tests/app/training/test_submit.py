@@ -1,0 +1,107 @@
+"""A training is refused at once where that needs no training; else its row is there before the bell rings."""
+
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.db import datasets, ensembles, jobs
+from app.db.datasets import NewDataset
+from app.db.engine import Database
+from app.errors import ConflictError, NotFoundError, OverloadedError
+from app.ledger.ledger import utc_now
+from app.services import train
+from app.services.jobs import cancel
+from app.settings import Settings
+from app.training.environment import environment_of
+from app.training.request import TrainRequest
+from models.errors import ConfigError, DataError
+from tests.app.conftest import Customer
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+class Bell:
+    """Looks for the job's row when it is rung."""
+
+    def __init__(self, database: Database, tenant_id: int) -> None:
+        self.database, self.tenant_id, self.rung = database, tenant_id, list[UUID]()
+
+    def ring(self, job_id: UUID) -> None:
+        with self.database.reading() as connection:
+            assert jobs.find(connection, self.tenant_id, job_id) is not None
+        self.rung.append(job_id)
+
+    def healthy(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def request_(database: Database, customer: Customer) -> TrainRequest:
+    dataset_id = uuid4()
+    schema = {"features": [{"name": "age"}, {"name": "income"}]}
+    with database.writing() as connection:
+        described = NewDataset("loans", "datasets/x", "0" * 64, 9, "approved", schema, None)
+        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+    return TrainRequest(dataset_id)
+
+
+def test_the_row_is_there_before_the_bell(database: Database, customer: Customer, request_: TrainRequest) -> None:
+    bell = Bell(database, customer.tenant_id)
+    row = train.submit(database, bell, customer.tenant_id, "model", request_, 1)
+    assert bell.rung == [row.id] and row.state == "queued"
+    assert TrainRequest.from_json(row.request) == request_
+    with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
+        train.submit(database, bell, customer.tenant_id, "model", request_, 1)
+    assert cancel(database, customer.tenant_id, row.id).state == "cancelled"
+    with pytest.raises(ConflictError, match="is cancelled already"):
+        cancel(database, customer.tenant_id, row.id)
+    with pytest.raises(NotFoundError, match="there is no job"):
+        cancel(database, customer.tenant_id + 1, row.id)
+
+
+def test_what_is_refused_at_once(database: Database, customer: Customer, request_: TrainRequest) -> None:
+    bell = Bell(database, customer.tenant_id)
+    with database.writing() as connection:
+        ensemble_id = ensembles.add(connection, customer.tenant_id, "scores", "1", utc_now())
+        ensembles.describe_remote(connection, customer.tenant_id, ensemble_id, "1", {"classes": []}, [], None)
+
+    def submit(model: str, request: TrainRequest, tenant_id: int = customer.tenant_id) -> None:
+        train.submit(database, bell, tenant_id, model, request, 9)
+
+    with pytest.raises(NotFoundError, match="no data set"):
+        submit("model", replace(request_, dataset_id=uuid4()))
+    with pytest.raises(NotFoundError, match="no data set"):
+        submit("model", request_, customer.tenant_id + 1)
+    with pytest.raises(DataError, match="no label column 'nobody'; the columns are age, income, approved"):
+        submit("model", replace(request_, label="nobody"))
+    with pytest.raises(NotFoundError, match="no registered ensemble 'loans'"):
+        submit("model", replace(request_, ensemble="loans"))
+    with pytest.raises(ConflictError, match="'scores' is a registered ensemble"):
+        submit("scores", request_)
+    submit("model", replace(request_, ensemble="scores"))
+    submit("loans", replace(request_, label="income"))
+    assert len(bell.rung) == 2
+
+
+def test_a_data_set_without_a_label(database: Database, customer: Customer) -> None:
+    dataset_id = uuid4()
+    with database.writing() as connection:
+        described = NewDataset("loans", "datasets/x", "0" * 64, 9, None, {"features": [{"name": "age"}]}, None)
+        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+    with pytest.raises(ConfigError, match="uploaded without a label; name the label column"):
+        train.submit(database, Bell(database, 0), customer.tenant_id, "model", TrainRequest(dataset_id), 9)
+
+
+def test_a_spawned_process_has_the_same_settings(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, object] = {"var_dir": tmp_path, "blackbox_hosts": ("a", "b:1"), "job_lease_seconds": 7}
+    settings = Settings().model_copy(update=changes)
+    for name, value in environment_of(settings).items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == settings
