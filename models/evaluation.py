@@ -37,7 +37,7 @@ BUDGET_SHARE = 0.985
 """The dial is set to this share of a cost budget: the test split may cost a little more than the validation split."""
 DIAL_CASES = 500
 """So many records of the validation split set the dial, chosen as the test records are."""
-DIAL_HALVINGS = 7
+DIAL_HALVINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
