@@ -94,7 +94,7 @@ class Site:
     def train_all(self) -> None:
         """Until no job waits."""
         with self.trainer("--once") as trainer:
-            assert trainer.wait(timeout=240) == 0
+            assert trainer.wait(timeout=540) == 0
 
 
 def make_site(folder: Path, database: Database, database_url: str, customer: Customer, **changes: object) -> Site:
