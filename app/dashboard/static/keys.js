@@ -1,0 +1,48 @@
+// Keys: make, list, revoke.
+import { call, complain, failed, find, get, make, tag, tell, time } from "./api.js";
+
+const place = document.getElementById("place"), form = document.getElementById("new-key");
+
+async function show() {
+  try {
+    const page = await get("/keys?limit=100");
+    const rows = page.items.map((key) => make("tr", {},
+      make("td", {}, key.name), make("td", {}, key.role), make("td", {}, make("code", {}, `rk_${key.prefix}…`)),
+      make("td", {}, time(key.created_at)),
+      make("td", {}, key.revoked_at ? tag("bad", "revoked") : tag("good", "works")),
+      make("td", {}, key.revoked_at ? "" : make("button", { type: "button", class: "danger", "aria-label": `Revoke ${key.name}`, onclick: () => revoke(key) }, "Revoke"))));
+    const head = ["Name", "Role", "Begins with", "Made (UTC)", "State", "Action"].map((word) => make("th", { scope: "col" }, word));
+    place.className = "card";
+    place.replaceChildren(make("h2", {}, "Keys of this lender"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Keys" },
+      make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))));
+  } catch (error) {
+    failed(place, error, show);
+  }
+}
+
+async function revoke(key) {
+  if (!confirm(`Revoke "${key.name}"? Whoever uses it is locked out within seconds.`)) return;
+  try {
+    await call("DELETE", `/keys/${key.id}`);
+    tell(`${key.name} works no more.`);
+    await show();
+  } catch (error) {
+    complain(find("[data-problem]", form), error);
+  }
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  complain(find("[data-problem]", form), null);
+  try {
+    const made = await call("POST", "/keys", { name: form.elements.name.value, role: form.role.value });
+    find("[data-secret]", form).textContent = made.key;
+    find("[data-made]", form).hidden = false;
+    form.reset();
+    await show();
+  } catch (error) {
+    complain(find("[data-problem]", form), error);
+  }
+});
+
+show();

@@ -1,0 +1,102 @@
+// Models: versions, how good they are, what robustness costs, which one answers.
+import { call, failed, get, make, mayWrite, number, percent, sentence, tag, tell, time } from "./api.js";
+import { draw, palette, say } from "./charts.js";
+
+const place = document.getElementById("place");
+
+async function show() {
+  try {
+    const page = await get("/models?limit=50");
+    place.className = "";
+    if (!page.items.length) {
+      place.replaceChildren(make("div", { class: "empty card" }, make("h2", {}, "No model yet"),
+        make("p", {}, "The first appears when a training has ended. Run ", make("code", {}, "make demo"), " to see one.")));
+      return;
+    }
+    const details = await Promise.all(page.items.map((model) => get(`/models/${encodeURIComponent(model.name)}?limit=20`)));
+    place.replaceChildren(...details.map(modelSection));
+    document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  } catch (error) {
+    failed(place, error, show);
+  }
+}
+
+function modelSection(model) {
+  const active = model.versions.find((version) => version.number === model.active_version) || model.versions[0];
+  const inside = make("div", { class: "version" });
+  const section = make("section", { class: "card", id: model.name, "aria-labelledby": `name-${model.name}` },
+    make("div", { class: "head" }, make("h2", { id: `name-${model.name}` }, model.name),
+      make("a", { class: "button", href: `/explain?model=${encodeURIComponent(model.name)}` }, "Explain with it")),
+    versionTable(model, inside), inside);
+  if (active) fill(inside, active, model);
+  return section;
+}
+
+function versionTable(model, inside) {
+  const rows = model.versions.map((version) => {
+    const live = version.number === model.active_version;
+    const back = version.number < model.active_version;
+    const act = live || !mayWrite() ? "" : make("button", { type: "button", "aria-label": `${back ? "Go back to" : "Activate"} version ${version.number}`, onclick: () => activate(model, version.number) }, back ? "Go back to this" : "Activate");
+    return make("tr", {}, make("td", {}, make("button", { type: "button", class: "quiet", "aria-label": `Show version ${version.number}`, onclick: () => fill(inside, version, model) }, `Version ${version.number}`)),
+      make("td", {}, live ? tag("good", "active") : tag("", "kept")), make("td", {}, time(version.created_at)),
+      make("td", { class: "number" }, confirmed(version)), make("td", { class: "number" }, act));
+  });
+  const head = ["Version", "State", "Made (UTC)"].map((word) => make("th", { scope: "col" }, word));
+  head.push(make("th", { scope: "col", class: "number" }, "Confirmed agreement"), make("th", { scope: "col", class: "number" }, "Action"));
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Versions of ${model.name}` },
+    make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)));
+}
+
+const confirmed = (version) => version.metrics?.verified ? percent(version.metrics.verified.agreement) : "not asked";
+
+function fill(inside, version, model) {
+  const { expected, verified, members, queries, rows } = version.metrics || {};
+  const facts = [];
+  if (verified) {
+    facts.push(["The models themselves agree", percent(verified.agreement)], ["All of them agree", percent(verified.unanimous)]);
+  }
+  if (expected?.agreement !== undefined) {
+    facts.push(["We had expected", percent(expected.agreement)], ["Refused applicants answered", percent(expected.answered)],
+      ["Features changed, on average", expected.changes.toFixed(1)]);
+  }
+  if (queries !== undefined) facts.push(["Queries it took", number(queries)]);
+  if (rows !== undefined) facts.push(["Rows learned from", number(rows)]);
+  const chart = make("div", { class: "chart" });
+  inside.replaceChildren(
+    make("h3", {}, `Version ${version.number}: how good is it?`),
+    verified ? make("p", { class: "hint" }, `${number(verified.records)} answers for applicants it had never seen were put to the lender's models: what they say is the truth, what we had expected is beside it.`) : "",
+    facts.length ? make("dl", { class: "quality" }, facts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text)))) : make("p", { class: "muted" }, "Nothing was measured for this version."),
+    make("div", { class: "columns" }, make("div", {}, make("h3", {}, "What certainty costs the applicant"),
+      make("p", { class: "hint" }, "Further right is a larger change; further up, more of the models accept."), chart),
+    make("div", {}, make("h3", {}, "The lender's models"), memberTable(members))));
+  if (version.frontier?.length) draw(chart, () => frontier(version.frontier));
+  else say(chart, "This version has no measured frontier.");
+}
+
+function memberTable(members) {
+  if (!members || !Object.keys(members).length) return make("p", { class: "muted" }, "They belong to the lender; we know only their answers.");
+  const rows = Object.entries(members).map(([name, right]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, percent(right))));
+  return make("table", {}, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Model"), make("th", { scope: "col", class: "number" }, "Right on unseen rows"))), make("tbody", {}, rows));
+}
+
+function frontier(points) {
+  const [main] = palette();
+  const sorted = [...points].sort((a, b) => a.cost - b.cost);
+  return {
+    traces: [{ x: sorted.map((p) => p.cost), y: sorted.map((p) => p.agreement), mode: "lines+markers", line: { color: main, width: 3 }, marker: { size: 8 }, hovertemplate: "size of change %{x:.2f}<br>%{y:.0%} of the models<extra></extra>" }],
+    text: `From ${percent(sorted[0].agreement)} agreement at a change of size ${sorted[0].cost.toFixed(1)} to ${percent(sorted.at(-1).agreement)} at ${sorted.at(-1).cost.toFixed(1)}`,
+    layout: { hovermode: "closest", xaxis: { title: { text: "size of the change" }, rangemode: "tozero" }, yaxis: { title: { text: "models that accept" }, tickformat: ".0%", range: [0, 1.04] } },
+  };
+}
+
+async function activate(model, number) {
+  try {
+    await call("POST", `/models/${encodeURIComponent(model.name)}/activate`, { version: number });
+    tell(`Version ${number} of ${model.name} answers from now on.`);
+    await show();
+  } catch (error) {
+    tell(sentence(error));
+  }
+}
+
+show();
