@@ -73,7 +73,7 @@ def open_keyring(settings: Settings) -> Keyring:
 
 def write_private(path: Path, text: str) -> bool:
     """A new file that only its owner may read; False if it was there already, and is left as it is."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -5,7 +5,6 @@ the surrogate alone, verified search, and the oracle. Whatever is reported is me
 encoded again and put to the black boxes anew.
 """
 
-import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.answers import Explanation
 from models.constraints import Constraints, compile_constraints
+from models.dial import price_within
 from models.encoding import Encoder, cost
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
@@ -37,7 +37,6 @@ BUDGET_SHARE = 0.985
 """The dial is set to this share of a cost budget: the test split may cost a little more than the validation split."""
 DIAL_CASES = 500
 """So many records of the validation split set the dial, chosen as the test records are."""
-DIAL_HALVINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,22 +181,8 @@ def _free_search(
     if config.cost_budget is None:
         return SearchConfig(seed=config.seed)
     cases = choose_cases(ensemble, validation, DIAL_CASES, config.seed)
-    price = _price_of(model, cases, BUDGET_SHARE * config.cost_budget, config.seed)
+    price = price_within(model, cases.records, cases.target, BUDGET_SHARE * config.cost_budget, config.seed)
     return SearchConfig(price=price, floor=0.0, seed=config.seed)
-
-
-def _price_of(model: RecourseModel, cases: Cases, budget: float, seed: int) -> float:
-    """The least price at which the answers to the cases cost no more than the budget; halved in its logarithm."""
-    low, high = math.log(min(PRICES) / 4), math.log(max(PRICES) * 4)
-    origin = model.encoder.encode(cases.records)
-    for _ in range(DIAL_HALVINGS):
-        middle = (low + high) / 2
-        config = SearchConfig(price=math.exp(middle), floor=0.0, seed=seed)
-        found = explain(model, cases.records, cases.target, config=config)
-        records = _answered_records(model.encoder, cases.records, found)
-        dear = cost(model.encoder.encode(records), origin).mean() > budget
-        low, high = (middle, high) if dear else (low, middle)
-    return math.exp(high)
 
 
 def _search(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: Ensemble) -> _Answers:

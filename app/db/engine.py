@@ -61,7 +61,7 @@ def _open_postgres(url: URL, pool_size: int) -> "Database":
 def _open_sqlite(url: URL, pool_size: int) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("an SQLite database in memory cannot be shared: name a file, as in sqlite:///var/recourse.db")
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = create_engine(url, pool_size=pool_size, max_overflow=pool_size, hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -1,0 +1,38 @@
+"""The dial: within the budget, at its edge, and not dearer than needed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.dial import ENOUGH, price_within
+from models.model import Calibration, RecourseModel
+from models.search import SearchConfig, explain
+from tests.models.tiny import Task, other_class
+
+
+def cost_at(model: RecourseModel, task: Task, price: float) -> float:
+    records, target = task.test.records, other_class(task.test.labels, 2)
+    config = SearchConfig(price=price, floor=0.0, seed=2)
+    found = explain(model, records, target, config=config)
+    return float(np.mean([each.counterfactuals[0].cost for each in found if each.counterfactuals]))
+
+
+def test_the_answers_cost_what_they_may(loans_task: Task, tiny_model: RecourseModel) -> None:
+    # Nobody is in the target class already: the mean is over all records.
+    model = replace(tiny_model, calibration=Calibration(0.3, np.zeros(2)))
+    records, target = loans_task.test.records, other_class(loans_task.test.labels, 2)
+    dear, cheap = cost_at(model, loans_task, 0.005), cost_at(model, loans_task, 1.5)
+    assert cheap < dear
+    budget = (cheap + dear) / 2
+    price = price_within(model, records, target, budget, seed=2)
+    assert cost_at(model, loans_task, price) <= budget < cost_at(model, loans_task, price / 1.2)
+
+
+def test_a_sure_answer_is_not_made_dearer(loans_task: Task, tiny_model: RecourseModel) -> None:
+    """A model that is sure of everything: the budget is not spent."""
+    sure = replace(tiny_model, calibration=Calibration(0.0, np.array([8.0, 0.0])))
+    records = loans_task.test.records
+    target = np.zeros(len(records), dtype=np.int64)
+    assert 1 / (1 + np.exp(-8.0)) > ENOUGH
+    assert price_within(sure, records, target, 1e9, seed=2) == pytest.approx(6.0, rel=1e-6)
