@@ -15,7 +15,7 @@ SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchma
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: paper rivals setup lint test bench
+.PHONY: paper rivals demo serve setup lint test bench
 
 setup: $(STAMP)
 
@@ -37,6 +37,13 @@ $(RIVALS)/.installed: $(RIVALS_PINS)
 	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) dice-ml NICEx
 	touch $@
 
+# Everything with made-up loans: serves, trains, explains, shows the dashboard's address. ONCE=1 ends afterwards.
+demo: setup
+	$(BIN)/recourse demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+
+serve: setup
+	$(BIN)/recourse serve $(if $(PORT),--port $(PORT))
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(SOURCES)
@@ -53,3 +60,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.service
