@@ -10,6 +10,7 @@ import typer
 
 from app.commands.console import complain
 from app.commands.data import data
+from app.commands.demo import demo
 from app.commands.evaluate import evaluate
 from app.commands.explain import explain
 from app.commands.serve import serve
@@ -46,6 +47,7 @@ app.command()(explain)
 app.command()(evaluate)
 app.command()(data)
 app.command()(serve)
+app.command()(demo)
 
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -70,6 +72,14 @@ def migrate(context: typer.Context) -> None:
 def worker(context: typer.Context) -> None:
     """Explain and train for an API that runs elsewhere."""
     from app.commands.worker import app as commands
+
+    _pass_on(commands, context)
+
+
+@app.command(context_settings=_PASS_ON, add_help_option=False)
+def health(context: typer.Context) -> None:
+    """Whether the API or the worker on this machine is ready."""
+    from app.commands.health import app as commands
 
     _pass_on(commands, context)
 

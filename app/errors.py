@@ -17,7 +17,8 @@ RecourseError
 ├── TooLargeError            a body, a table or a list is larger than the limit
 ├── MediaTypeError           the body is of a type or an encoding that is not read
 ├── OverloadedError          the queue is full: come back later
-└── UnavailableError         a part of the service did not answer: come back later
+├── UnavailableError         a part of the service did not answer: come back later
+└── ServiceError             a service that we are a client of refused, or did not answer
 
 A refused reservation is models.errors.QueryLimitError; too few answers are models.errors.EnsembleError.
 """
@@ -91,3 +92,7 @@ class OverloadedError(RecourseError):
 
 class UnavailableError(RecourseError):
     """A part of the service did not answer: come back later."""
+
+
+class ServiceError(RecourseError):
+    """A service that we are a client of refused, or did not answer."""

@@ -62,6 +62,7 @@ PROBLEMS: dict[type[RecourseError], Kind] = {
     service.MediaTypeError: Kind(415, "media-type", "The body's type is not supported"),
     service.OverloadedError: Kind(503, "overloaded", "The service is busy", RETRY_SOON),
     service.UnavailableError: Kind(503, "unavailable", "A part of the service is away", RETRY_SOON),
+    service.ServiceError: Kind(502, "service", "Another service did not answer"),
 }
 
 INTERNAL = Kind(500, "internal", "Something went wrong inside")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -31,6 +31,19 @@ class ExplainOrder:
     device: str
 
 
+Asked: TypeAlias = tuple[
+    str,
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[str, ...],
+    int,
+    float,
+    int | None,
+    int,
+    float,
+    int,
+    int | None,
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `recourse train` made.")]
 Records = Annotated[Path, typer.Argument(metavar="RECORDS", help="A CSV or Parquet file; a label column is ignored.")]
 Target = Annotated[str, typer.Option(metavar="LABEL", help="The class that the records should reach.")]
@@ -56,6 +69,9 @@ Candidates = Annotated[int, typer.Option(help="Starting points of the search.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answers.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 LimitRows = Annotated[int | None, typer.Option(min=1, help="Only the first so many records.")]
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="Ask a service: DIR is its model, RECOURSE_KEY the key.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 
 
@@ -76,16 +92,21 @@ def explain(
     json: Json = False,
     limit_rows: LimitRows = None,
     device: Device = "cpu",
+    url: Url = None,
 ) -> None:
     """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
+    frozen = tuple(name.strip() for name in immutable.split(",") if name.strip())
+    bounds, ways = tuple(ranges or ()), tuple(directions or ())
+    if url is not None:
+        asked = (target, frozen, bounds, ways, k, min_agreement, max_queries, candidates, price, seed, limit_rows)
+        explain_at(url, str(folder), records, asked, json)
+        return
     check_paths(folder, records)
     from app.commands.explain_json import report_json
     from app.commands.explain_run import run_explanations
     from app.commands.explain_table import report_table
     from app.commands.threads import one_thread
 
-    frozen = tuple(name.strip() for name in immutable.split(",") if name.strip())
-    bounds, ways = tuple(ranges or ()), tuple(directions or ())
     dial = (price, robustness, min_agreement, max_queries)
     order = ExplainOrder(folder, records, target, frozen, bounds, ways, k, *dial, candidates, seed, limit_rows, device)
     with one_thread():
@@ -95,6 +116,26 @@ def explain(
     else:
         answers().print(report_table(report))
     if report.faulty:
+        raise typer.Exit(2)
+
+
+def explain_at(url: str, model: str, records: Path, asked: Asked, json: bool) -> None:
+    """The same through a service; its answers are shown in its own words."""
+    from dataclasses import asdict
+
+    from pydantic_core import to_json
+
+    from app.commands.explain_url import RemoteOrder, explain_there
+    from app.commands.remote_table import answer_table
+
+    if not records.is_file():
+        raise DataError(f"There is no file '{records}'; check the path.")
+    answer = explain_there(RemoteOrder(url, model, records, *asked))
+    if json:
+        typer.echo(to_json(asdict(answer), indent=2).decode())
+    else:
+        answers().print(answer_table(answer))
+    if any(one.status == "error" for one in answer.explanations):
         raise typer.Exit(2)
 
 

@@ -22,7 +22,7 @@ export function palette() {
 function layout(wanted) {
   const axis = { gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true, title: { standoff: 8 } };
   return {
-    margin: { l: 48, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 64, r: 12, t: 8, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 13, color: colour("soft") },
     showlegend: false, hovermode: "x unified", hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
     ...wanted, xaxis: { ...axis, ...wanted.xaxis }, yaxis: { ...axis, ...wanted.yaxis },

@@ -1,0 +1,157 @@
+"""The work of `recourse demo`: a service as a child process, and a client that does what a lender would."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.client import RecourseClient
+from app.commands.console import answers, notes
+from app.commands.remote_table import answer_table
+from app.errors import ServiceError
+from app.services.first_start import ADMIN_FILE
+from app.settings import Settings
+from models.datasets.loans import loans
+from models.errors import ConfigError
+from models.frames import plain_values
+from models.records import Value
+
+MODEL, TARGET = "loans", "approved"
+APPLICANTS = 3
+START_SECONDS = 300.0
+PHASES = {
+    "data": "reading the table",
+    "ensemble": "training the lender's seven models",
+    "surrogate": "learning to imitate them",
+    "generator": "learning ways to a yes",
+    "distill": "asking the lender's models",
+    "settle": "settling",
+    "measure": "measuring",
+    "publish": "publishing",
+}
+
+
+def run(port: int, once: bool, effort: float) -> None:
+    settings, console = Settings(), notes()
+    if not settings.embedded or settings.database_url is not None:
+        raise ConfigError("the demo runs all in one place: unset RECOURSE_DATABASE_URL, _REDIS_URL and _EXPLAINER_URL")
+    with _service(settings, port, console) as (url, child):
+        with RecourseClient(url, _key(settings)) as client:
+            if not any(model.name == MODEL and model.active_version for model in client.models()):
+                _train(client, effort, console)
+            _explain(client)
+            _tell_budget(client)
+        _tell_address(url, settings)
+        if not once:
+            notes().print("\nCtrl-C ends it.")
+            try:
+                child.wait()
+            except KeyboardInterrupt:
+                notes().print("Stopping.")
+
+
+@contextmanager
+def _service(settings: Settings, port: int, console: Console) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """`recourse serve` in a process of its own, which a Ctrl-C reaches only through us."""
+    _check_free(port)
+    settings.var_dir.mkdir(parents=True, exist_ok=True)
+    log = settings.var_dir / "demo.log"
+    command = [sys.executable, "-c", "from app.cli import main; main()", "serve", "--port", str(port)]
+    with log.open("wb") as file:
+        child = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ, start_new_session=True)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        with console.status("starting the service"):
+            _wait(url, child, log)
+        yield url, child
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise ConfigError(f"something serves on port {port} already: end it, or choose another with --port")
+
+
+def _wait(url: str, child: "subprocess.Popen[bytes]", log: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    with RecourseClient(url, "none", seconds=5.0) as client:
+        while not client.ready():
+            if child.poll() is not None or time.monotonic() > end:
+                raise ServiceError(f"the service did not start: see {log}")
+            time.sleep(0.2)
+
+
+def _key(settings: Settings) -> str:
+    if settings.admin_key is not None:
+        return settings.admin_key.get_secret_value()
+    return (settings.var_dir / ADMIN_FILE).read_text(encoding="utf-8").strip()
+
+
+def _train(client: RecourseClient, effort: float, console: Console) -> None:
+    data = loans()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "loans.csv"
+        data.frame.to_csv(path, index=False)
+        uploaded = client.upload(path, data.label)
+    console.print(f"POST /datasets: {uploaded.rows} made-up applications. POST /train:")
+    job = client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "effort": effort})
+    columns = (TextColumn("{task.description:<36}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bars:
+        bar, phase = None, ""
+        for event in client.follow(job.id):
+            if event.kind != "progress":
+                continue
+            if event.data["phase"] != phase or bar is None:
+                if bar is not None:
+                    bars.update(bar, total=1, completed=1)
+                phase = str(event.data["phase"])
+                bar = bars.add_task(PHASES.get(phase, phase), total=None)
+            bars.update(bar, total=event.data["steps"] or None, completed=event.data["step"])
+        if bar is not None:
+            bars.update(bar, total=1, completed=1)
+    ended = client.job(job.id)
+    if ended.state != "done":
+        raise ServiceError(f"the training {ended.state}: {ended.error or 'see the page of the jobs'}")
+
+
+def _explain(client: RecourseClient) -> None:
+    options = {"robustness": {"min_agreement": 1.0, "max_queries": 10}}
+    answer = client.explain(MODEL, refused_applicants(APPLICANTS), TARGET, options)
+    answers().print(answer_table(answer))
+
+
+def refused_applicants(count: int) -> list[dict[str, Value]]:
+    """Applications that nothing was trained on, as a lender's system would send them."""
+    data = loans(seed=1)
+    refused = data.frame[data.frame[data.label] == "refused"].drop(columns=data.label).head(count)
+    columns = {str(name): plain_values(refused[name]) for name in refused.columns}
+    return [{name: _json_value(values[row]) for name, values in columns.items()} for row in range(len(refused))]
+
+
+def _json_value(value: object) -> Value:
+    if isinstance(value, float) and value == int(value):
+        return int(value)
+    assert value is None or isinstance(value, str | int | float)
+    return value
+
+
+def _tell_budget(client: RecourseClient) -> None:
+    for budget in client.budgets():
+        used = f"{budget.used:,} of {budget.limit:,} queries used, {budget.remaining:,} remain"
+        answers().print(f"Budget of {budget.ensemble}: {used}.")
+
+
+def _tell_address(url: str, settings: Settings) -> None:
+    where = settings.var_dir / ADMIN_FILE if settings.admin_key is None else "RECOURSE_ADMIN_KEY"
+    answers().print(f"\nDashboard: {url}/\nSign in with the admin key in {where}.", soft_wrap=True)
