@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from app.explaining.engine import config_of, count_nothing, run_batch
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from app.explaining.versions import LoadedVersion, VersionShelf
 
+SWITCH_SECONDS = 0.0005
 ASKING_THREADS = 4
 """Remote black boxes are waited for here, not in an engine."""
 
@@ -36,6 +38,8 @@ class ResidentExplainer:
         """`load` reads a version of a tenant, and raises NotFoundError where there is none."""
         # One thread a batch: the matrices are small, and several batches can run beside each other instead.
         torch.set_num_threads(1)
+        # A search is many small steps: at the default of 5 ms the event loop would read requests one batch too late.
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._limits = limits or BatchLimits()
         self._shelf = VersionShelf(load, capacity)
         count = count_nothing if metrics is None else metrics.count_queries
