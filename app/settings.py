@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(default=20, gt=0)
     """Unfinished training jobs of one tenant."""
 
+    serve_host: str = "127.0.0.1"
+    """Where the API listens, unless `recourse serve` is told otherwise."""
+    serve_port: int = Field(default=8000, ge=0, le=65535)
     explainer_host: str = "127.0.0.1"
     """Where a worker's explainer listens; anything but the loopback needs RECOURSE_WORKER_KEY."""
     explainer_port: int = Field(default=8100, ge=0, le=65535)

@@ -26,12 +26,13 @@ GRACE_SECONDS = 30
 logger = structlog.get_logger("recourse.serve")
 
 
-def run(host: str, port: int) -> None:
+def run(host: str | None, port: int | None) -> None:
     settings = Settings()
     logs.configure(settings)
     with closing(open_database(settings.database)) as database, _ending_by_itself():
         prepare(settings, database)
-        asyncio.run(_serve(settings, database, host, port))
+        address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
+        asyncio.run(_serve(settings, database, *address))
 
 
 def prepare(settings: Settings, database: Database) -> None:
