@@ -54,6 +54,7 @@ class ExplainerServer:
         return Starlette(
             routes=[
                 Route("/explain", self.explain, methods=["POST"]),
+                Route("/explain-many", self.explain_many, methods=["POST"]),
                 Route("/verify", self.verify, methods=["POST"]),
                 Route("/state", self.state),
                 Route("/livez", self.live),
@@ -68,6 +69,18 @@ class ExplainerServer:
             if order.max_queries:
                 self._only_once(order.order_id)
             return wire.write_explain_answer(await self._explainer.explain(order))
+
+        return await self._answer(request, work)
+
+    async def explain_many(self, request: Request) -> Response:
+        """A bundle of orders without queries; each has its own answer or its own error."""
+
+        async def work(body: bytes) -> bytes:
+            orders = wire.read_explain_orders(body)
+            if any(order.max_queries for order in orders):
+                raise ConflictError("an order with queries travels alone: send it to /explain")
+            outcomes = await asyncio.gather(*map(self._explainer.explain, orders), return_exceptions=True)
+            return wire.write_outcomes(outcomes)
 
         return await self._answer(request, work)
 

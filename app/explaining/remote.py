@@ -15,6 +15,7 @@ import httpx
 
 from app.errors import AuthenticationError, DeadlineError, OverloadedError, UnavailableError
 from app.explaining import wire
+from app.explaining.bundles import Bundler, Outcome
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from models.errors import RecourseError
 
@@ -24,6 +25,8 @@ REST_SECONDS = 1.0
 """A worker that could not be reached is asked last for so long."""
 SLACK_SECONDS = 5.0
 """How long after the deadline the worker's own answer is waited for."""
+JOURNEYS = 3
+"""Bundles that are under way to one worker: one is searched, one waits there, one travels."""
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -42,6 +45,7 @@ class RemoteExplainer:
 
     def __init__(self, urls: Sequence[str], key: str | None, connections: int = 100) -> None:
         self._workers = [_Worker(url.rstrip("/")) for url in urls]
+        self._bundler = Bundler(self._send_bundle, JOURNEYS * len(self._workers))
         self._client = httpx.AsyncClient(
             headers={} if key is None else {wire.KEY_HEADER: key},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
@@ -50,10 +54,21 @@ class RemoteExplainer:
         )
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
+        if order.max_queries == 0:
+            try:
+                return await self._bundler.explain(order)
+            except OverloadedError:
+                if len(self._workers) == 1:
+                    raise
         body = wire.write_explain_order(order)
         return wire.read_explain_answer(
             await self._send("/explain", body, order.deadline, repeatable=order.max_queries == 0)
         )
+
+    async def _send_bundle(self, orders: Sequence[ExplainOrder]) -> Sequence[Outcome]:
+        """Orders without queries, in one request."""
+        body, deadline = wire.write_explain_orders(orders), max(order.deadline for order in orders)
+        return wire.read_outcomes(await self._send("/explain-many", body, deadline, repeatable=True))
 
     async def verify(self, order: VerifyOrder) -> VerifyAnswer:
         body = wire.write_verify_order(order)
@@ -73,6 +88,7 @@ class RemoteExplainer:
         )
 
     async def close(self) -> None:
+        await self._bundler.close()
         await self._client.aclose()
 
     async def _send(self, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:

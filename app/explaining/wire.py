@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -59,7 +59,18 @@ def write_explain_order(order: ExplainOrder) -> bytes:
 
 
 def read_explain_order(body: bytes) -> ExplainOrder:
-    document: Document = from_json(body)
+    return _explain_order(from_json(body))
+
+
+def write_explain_orders(orders: Sequence[ExplainOrder]) -> bytes:
+    return b"[" + b",".join(map(write_explain_order, orders)) + b"]"
+
+
+def read_explain_orders(body: bytes) -> list[ExplainOrder]:
+    return [_explain_order(document) for document in from_json(body)]
+
+
+def _explain_order(document: Document) -> ExplainOrder:
     return ExplainOrder(
         tenant_id=document["tenant_id"],
         version_id=UUID(document["version_id"]),
@@ -86,9 +97,26 @@ def write_explain_answer(answer: ExplainAnswer) -> bytes:
 
 
 def read_explain_answer(body: bytes) -> ExplainAnswer:
-    return ExplainAnswer(
-        tuple(RecordAnswer(status, queries, text.encode()) for status, queries, text in from_json(body))
+    return _explain_answer(from_json(body))
+
+
+def _explain_answer(records: list[tuple[str, int, str]]) -> ExplainAnswer:
+    return ExplainAnswer(tuple(RecordAnswer(status, queries, text.encode()) for status, queries, text in records))
+
+
+def write_outcomes(outcomes: Sequence[ExplainAnswer | BaseException]) -> bytes:
+    """An answer or an error for each order of a bundle."""
+    written = (
+        write_explain_answer(outcome) if isinstance(outcome, ExplainAnswer) else write_error(outcome)
+        for outcome in outcomes
     )
+    return b"[" + b",".join(written) + b"]"
+
+
+def read_outcomes(body: bytes) -> list[ExplainAnswer | RecourseError]:
+    return [
+        _error(outcome) if isinstance(outcome, dict) else _explain_answer(outcome) for outcome in from_json(body)
+    ]
 
 
 def write_verify_order(order: VerifyOrder) -> bytes:
@@ -139,7 +167,7 @@ def read_state(body: bytes) -> ExplainerState:
     return ExplainerState(**from_json(body))
 
 
-def write_error(error: Exception) -> bytes:
+def write_error(error: BaseException) -> bytes:
     """A fault of ours keeps its message to itself: the log has it."""
     if isinstance(error, RecourseError):
         return to_json({"error": type(error).__name__, "message": str(error)})
@@ -148,10 +176,13 @@ def write_error(error: Exception) -> bytes:
 
 def read_error(body: bytes) -> RecourseError:
     try:
-        document: Document = from_json(body)
-        return NAMED[document["error"]](document["message"])
+        return _error(from_json(body))
     except (ValueError, KeyError, TypeError):
         return UnavailableError("a worker answered with what is not an answer: see its log")
+
+
+def _error(document: Document) -> RecourseError:
+    return NAMED[document["error"]](document["message"])
 
 
 def _verified_record(record: Document) -> VerifiedRecord:
