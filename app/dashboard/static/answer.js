@@ -5,7 +5,7 @@ import { draw, palette } from "./charts.js";
 export function answerCards(answer, schema, asked) {
   const one = answer.explanations[0];
   const print = make("a", { class: "button", href: `/explanations/${one.id}` }, "Printable record");
-  const cost = `${number(one.queries)} ${one.queries === 1 ? "query" : "queries"} used`;
+  const cost = `the lender's models were asked ${one.queries === 1 ? "once" : `${number(one.queries)} times`}`;
   const head = make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, heading(one.status)), print),
     make("p", { class: "verdict" }, verdict(one, asked)), make("p", { class: "hint" }, `${answer.model}, version ${answer.version} · ${cost}`),
     one.error ? make("p", { class: "problem" }, one.error) : null, one.diagnosis ? whyNot(one.diagnosis) : null);

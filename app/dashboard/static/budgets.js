@@ -163,6 +163,6 @@ for (const section of document.querySelectorAll(".budget")) {
   budget.balance = { limit: figure("limit"), used: figure("used"), reserved: figure("reserved"), remaining: figure("remaining") };
   budgets.set(budget.name, budget);
 }
-document.documentElement.dataset.ready = "yes";
+document.documentElement.dataset.ready = String(Math.round(performance.now()));
 budgets.forEach((budget) => budget.refresh());
 if (budgets.size) follow(budgets);

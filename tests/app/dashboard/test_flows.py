@@ -1,0 +1,152 @@
+"""What people do with the dashboard, in a real browser."""
+
+import csv
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.app.api.explain_service import MODEL
+from tests.app.dashboard.conftest import PATIENCE_MS, sign_in
+from tests.app.dashboard.house import House
+
+FROZEN = "savings"
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def fill_in_applicant(page: Page, record: dict[str, object]) -> None:
+    page.locator("#feature-0").wait_for()
+    for name, value in record.items():
+        control = page.locator(f"[data-feature='{name}']")
+        text = "" if value is None else str(value)
+        if control.evaluate("node => node.tagName") == "SELECT":
+            control.select_option(text)
+        else:
+            control.fill(text)
+
+
+def test_a_wrong_key_is_told_and_a_right_one_opens(browser: Browser, house: House) -> None:
+    context = browser.new_context(base_url=house.url)
+    page = context.new_page()
+    page.goto("/jobs")
+    assert page.url.endswith("/sign-in?next=/jobs")
+    page.get_by_label("API key").fill("rk_wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("unknown or was revoked")
+    assert not context.cookies()
+
+    sign_in(page, house.key)
+    (cookie,) = context.cookies()
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+    assert house.key not in cookie["value"]
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    page.goto("/")
+    assert "/sign-in" in page.url
+    context.close()
+
+
+def test_explain_with_a_frozen_feature(page: Page, house: House) -> None:
+    page.goto("/explain")
+    fill_in_applicant(page, dict(house.refused[0]))
+    page.get_by_label("Savings may change").uncheck()
+    page.get_by_label("How sure?").select_option("0")
+    page.get_by_role("button", name="Find what could change").click()
+    expect(page.locator("#answers h2").first).not_to_have_text("The answer appears here")
+    page.locator("a", has_text="Printable record").wait_for()
+    assert page.locator("[data-changed]").count() + page.get_by_text("Why not").count() > 0
+    assert page.locator(f"[data-changed='{FROZEN}']").count() == 0
+
+    page.locator("a", has_text="Printable record").click()
+    expect(page.get_by_role("heading", name="Decision record")).to_be_visible()
+    assert f'"{FROZEN}"' in page.locator("article").inner_text()
+
+
+def test_a_job_is_watched_until_it_is_done(page: Page, house: House) -> None:
+    held = house.start_job()
+    page.goto(f"/jobs?job={held.id}")
+    for step in (1, 50, 100):
+        progress = {"phase": "surrogate", "step": step, "steps": 100, "loss": 4 / step, "queries": 7}
+        held.save_progress(progress, event=True)
+    expect(page.get_by_text("Imitating them: step 100 of 100")).to_be_visible()
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    house.finish_job(held, house.lender.versions[0])
+    expect(page.get_by_text("Done: the new version")).to_be_visible()
+    expect(page.get_by_role("link", name="See the new version")).to_be_visible()
+
+
+def test_a_job_is_cancelled(page: Page, house: House) -> None:
+    held = house.start_job()
+    page.goto(f"/jobs?job={held.id}")
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.get_by_role("status").filter(has_text="Cancelling")).to_be_visible()
+    held.cancel()
+    expect(page.get_by_text("Cancelled. What it had asked stays charged.")).to_be_visible()
+
+
+def test_the_limit_is_hit_said_plainly_and_raised(page: Page, house: House) -> None:
+    house.set_limit(1)
+    try:
+        page.goto("/explain")
+        fill_in_applicant(page, dict(house.refused[9]))
+        page.get_by_label("How sure?").select_option("30")
+        page.get_by_role("button", name="Find what could change").click()
+        expect(page.get_by_role("heading", name="The budget is used up")).to_be_visible()
+        expect(page.get_by_role("alert")).to_contain_text("The query budget does not allow this")
+
+        page.goto("/")
+        expect(page.get_by_text("The budget is used up.")).to_be_visible()
+        page.get_by_label("Queries allowed").fill("800")
+        page.get_by_role("button", name="Save the limit").click()
+        expect(page.locator("[data-figure=limit]")).to_have_text("800")
+        expect(page.locator("[data-alert]")).to_be_hidden()
+        expect(page.locator("[data-refusals]")).to_contain_text("The query budget does not allow it")
+    finally:
+        house.set_limit(800)
+
+
+def test_the_budget_falls_while_one_watches(page: Page, house: House) -> None:
+    page.goto("/")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    used = page.locator("[data-figure=used]")
+    before = int(re.sub(r"\D", "", used.inner_text()))
+    answer = house.explain(queries=5, first=20)
+    assert answer.status_code == 200
+    after = house.client.get("/budgets").json()["items"][0]["used"]
+    assert after > before
+    expect(used).to_have_text(str(after))
+
+
+def test_the_ledger_is_filtered_and_downloaded(page: Page, house: House, tmp_path: Path) -> None:
+    page.goto("/")
+    page.get_by_label("Kind").select_option("limit")
+    expect(page.locator("[data-ledger] tbody tr").first).to_contain_text("limit changed")
+    assert "asked" not in page.locator("[data-ledger] tbody").inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download CSV").click()
+    assert download.value.suggested_filename == f"ledger-{MODEL}.csv"
+    download.value.save_as(tmp_path / "ledger.csv")
+    with (tmp_path / "ledger.csv").open(encoding="utf-8") as file:
+        kinds = {row["kind"] for row in csv.DictReader(file)}
+    assert {"reserve", "dispatch", "settle", "limit"} <= kinds
+
+
+def test_roll_back_and_forth(page: Page, house: House) -> None:
+    page.goto("/models")
+    page.get_by_role("button", name="Activate version 2").click()
+    expect(page.get_by_role("button", name="Go back to version 1")).to_be_visible()
+    assert house.client.get(f"/models/{MODEL}").json()["active_version"] == 2
+    page.get_by_role("button", name="Go back to version 1").click()
+    expect(page.get_by_role("button", name="Activate version 2")).to_be_visible()
+
+
+def test_a_key_is_made_shown_once_and_revoked(page: Page, house: House) -> None:
+    page.goto("/keys")
+    page.get_by_label("What is it for?").fill("auditor")
+    page.get_by_label("Role").select_option("viewer")
+    page.get_by_role("button", name="Make the key").click()
+    expect(page.locator("[data-secret]")).to_contain_text("rk_")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Revoke auditor").click()
+    expect(page.get_by_text("revoked", exact=True)).to_be_visible()
