@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app import logs
+from app import logs, loop
 from app.api.hangup import unless_gone
 from app.db.engine import open_database
 from app.errors import AuthenticationError, ConflictError
@@ -164,13 +164,13 @@ def serve(settings: Settings, host: str, port: int) -> None:
     async def run() -> None:
         logger.info("explaining", host=host, port=port)
         server = _Server(config)
-        loop = asyncio.get_running_loop()
+        running = asyncio.get_running_loop()
         for sent in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(sent, server.handle_exit, sent, None)
+            running.add_signal_handler(sent, server.handle_exit, sent, None)
         await server.serve()
         await explainer.close()
 
-    asyncio.run(run())
+    loop.run(run())
     database.close()
 
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 import structlog
 import uvicorn
 
-from app import logs
+from app import logs, loop
 from app.commands.console import notes
 from app.db import schema
 from app.db.engine import Database, open_database
@@ -32,7 +32,7 @@ def run(host: str | None, port: int | None) -> None:
     with closing(open_database(settings.database)) as database, _ending_by_itself():
         prepare(settings, database)
         address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
-        asyncio.run(_serve(settings, database, *address))
+        loop.run(_serve(settings, database, *address))
 
 
 def prepare(settings: Settings, database: Database) -> None:
