@@ -19,10 +19,10 @@ MOST_RECORDS = 64
 
 
 class Bundler:
-    """At most `journeys` bundles are under way. It is used on one event loop."""
+    """At most `journeys` bundles are under way; the number may be changed. It is used on one event loop."""
 
     def __init__(self, send: Send, journeys: int) -> None:
-        self._send, self._free = send, journeys
+        self._send, self.journeys, self._travelling = send, journeys, 0
         self._waiting: deque[tuple[ExplainOrder, asyncio.Future[ExplainAnswer]]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -44,13 +44,13 @@ class Bundler:
             await asyncio.wait(self._under_way)
 
     def _leave(self) -> None:
-        while self._waiting and self._free:
+        while self._waiting and self._travelling < self.journeys:
             bundle = [self._waiting.popleft()]
             records = len(bundle[0][0].records)
             while self._waiting and records + len(self._waiting[0][0].records) <= MOST_RECORDS:
                 bundle.append(self._waiting.popleft())
                 records += len(bundle[-1][0].records)
-            self._free -= 1
+            self._travelling += 1
             journey = asyncio.create_task(self._travel(bundle))
             self._under_way.add(journey)
             journey.add_done_callback(self._under_way.discard)
@@ -62,7 +62,7 @@ class Bundler:
         except Exception as error:
             outcomes = [error] * len(bundle)
         finally:
-            self._free += 1
+            self._travelling -= 1
             self._leave()
         for (_, waiting), outcome in zip(bundle, outcomes, strict=True):
             if waiting.done():

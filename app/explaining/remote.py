@@ -1,5 +1,6 @@
 """The explainer in other processes: orders go to workers over HTTP, each to the one that is least busy.
 
+A name with several addresses is as many workers.
 An order goes to the next worker only if the first cannot have run it, or if running it twice does no harm: an order
 with queries is never sent to a second worker once it has left, so nothing is charged twice.
 """
@@ -15,6 +16,7 @@ import httpx
 
 from app.errors import AuthenticationError, DeadlineError, OverloadedError, UnavailableError
 from app.explaining import wire
+from app.explaining.addresses import Addresses
 from app.explaining.bundles import Bundler, Outcome
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from models.errors import RecourseError
@@ -44,8 +46,9 @@ class RemoteExplainer:
     """Workers by their addresses; connections are kept. It is used on one event loop."""
 
     def __init__(self, urls: Sequence[str], key: str | None, connections: int = 100) -> None:
-        self._workers = [_Worker(url.rstrip("/")) for url in urls]
-        self._bundler = Bundler(self._send_bundle, JOURNEYS * len(self._workers))
+        self._addresses = Addresses(urls)
+        self._workers: dict[str, _Worker] = {}
+        self._bundler = Bundler(self._send_bundle, JOURNEYS * len(urls))
         self._client = httpx.AsyncClient(
             headers={} if key is None else {wire.KEY_HEADER: key},
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
@@ -76,11 +79,12 @@ class RemoteExplainer:
 
     async def state(self) -> ExplainerState:
         """All workers together; ready as long as one is."""
-        states = [state for state in await asyncio.gather(*map(self._state_of, self._workers)) if state is not None]
+        workers = await self._known()
+        states = [state for state in await asyncio.gather(*map(self._state_of, workers)) if state is not None]
         ready = [state for state in states if state.ready]
         return ExplainerState(
             ready=bool(ready),
-            reason=None if ready else f"none of {len(self._workers)} workers answers",
+            reason=None if ready else f"none of {len(workers)} workers answers",
             versions=sum(state.versions for state in states),
             queued_records=sum(state.queued_records for state in states),
             queue_limit=sum(state.queue_limit for state in states),
@@ -89,12 +93,19 @@ class RemoteExplainer:
 
     async def close(self) -> None:
         await self._bundler.close()
+        await self._addresses.close()
         await self._client.aclose()
+
+    async def _known(self) -> list[_Worker]:
+        """The workers as they are found now; one that stays keeps its count."""
+        self._workers = {url: self._workers.get(url) or _Worker(url) for url in await self._addresses.current()}
+        self._bundler.journeys = JOURNEYS * len(self._workers)
+        return list(self._workers.values())
 
     async def _send(self, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
         """The reply of the first worker that takes the order; one that was lost is tried once more, at the end."""
         refusal: RecourseError = UnavailableError("no worker explains now: try again soon")
-        waiting, lost = deque(sorted(self._workers, key=_Worker.order_key)), set[_Worker]()
+        waiting, lost = deque(sorted(await self._known(), key=_Worker.order_key)), set[_Worker]()
         while waiting:
             worker = waiting.popleft()
             try:
