@@ -110,7 +110,7 @@ function read() {
   const frozen = [...form.querySelectorAll("[data-change]")].filter((box) => !box.checked).map((box) => box.dataset.change);
   return {
     model: form.model.value, records: [record], target: find("#target", form).value,
-    constraints: { immutable: frozen }, k: Number(find("#k", form).value), trajectory: true,
+    constraints: { immutable: frozen }, k: Number(find("#k", form).value), trajectory: true, deadline_ms: 120000,
     robustness: { min_agreement: Number(find("#agreement", form).value), max_queries: Number(find("#queries", form).value) },
   };
 }

@@ -1,0 +1,122 @@
+"""Sessions without a browser: what a stranger, another site and an old cookie can do, which is nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from app.dashboard.assets import STATIC
+from app.db.engine import Database
+from app.db.service_tables import Role
+from app.errors import AuthenticationError
+from app.ledger.ledger import utc_now
+from app.services import sessions
+from app.services.key_cache import Principal
+from tests.app.api.conftest import Service, database, server, service, shared_database_url
+from tests.app.api.rows import add_ensemble
+
+__all__ = ["database", "server", "service", "shared_database_url"]
+
+HTML = {"Accept": "text/html"}
+PAGES = ("/", "/explain", "/models", "/jobs", "/keys")
+
+
+@contextmanager
+def sign_in(service: Service, role: Role = Role.ADMIN) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.server.url, timeout=60.0) as client:
+        assert client.post("/sign-in", data={"key": service.keys[role]}).status_code == 303
+        yield client
+
+
+def token(client: httpx.Client) -> str:
+    page = client.get("/", headers=HTML).text
+    return page.partition('name="csrf-token" content="')[2].partition('"')[0]
+
+
+def test_pages_need_a_session_and_programs_still_get_json(service: Service) -> None:
+    for path in PAGES:
+        answer = service.nobody.get(path, headers=HTML)
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/sign-in?next={path}")
+    assert service.nobody.get("/jobs").status_code == 401
+    with sign_in(service) as client:
+        for path in PAGES:
+            assert client.get(path, headers=HTML).headers["Content-Type"].startswith("text/html")
+        assert client.get("/jobs").json() == {"items": [], "next": None}
+
+
+def test_the_policy_allows_nothing_from_elsewhere(service: Service) -> None:
+    with sign_in(service) as client:
+        answer = client.get("/", headers=HTML)
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    assert "<style" not in answer.text and "style=" not in answer.text and "onclick" not in answer.text
+    for path in STATIC.iterdir():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "http://" not in line.replace("http://www.w3.org", "") and "https://" not in line, path
+
+
+def test_a_session_changes_things_only_with_its_token(service: Service, database: Database) -> None:
+    add_ensemble(database, service.tenant_id)
+    with sign_in(service) as client:
+        for headers in ({}, {sessions.CSRF_HEADER: "guess"}):
+            answer = client.put("/budgets/loans", json={"limit": 5}, headers=headers)
+            assert (answer.status_code, answer.json()["type"]) == (403, "/problems/role")
+        right = {sessions.CSRF_HEADER: token(client)}
+        assert client.put("/budgets/loans", json={"limit": 5}, headers=right).json()["limit"] == 5
+
+
+def test_another_site_signs_nobody_in(service: Service) -> None:
+    headers = {"Origin": "https://elsewhere.example"}
+    answer = service.nobody.post("/sign-in", data={"key": service.keys[Role.ADMIN]}, headers=headers)
+    assert answer.status_code == 403 and not answer.cookies
+
+
+@pytest.mark.parametrize("target", ["//elsewhere.example", "https://elsewhere.example", "/\\elsewhere", "jobs"])
+def test_sign_in_leads_only_to_our_own_pages(service: Service, target: str) -> None:
+    answer = service.nobody.post("/sign-in", data={"key": service.keys[Role.ADMIN], "next": target})
+    assert answer.headers["Location"] == "/"
+    service.nobody.cookies.clear()
+
+
+def test_a_revoked_key_ends_its_sessions(service: Service) -> None:
+    with sign_in(service, Role.CLIENT) as client:
+        assert client.get("/jobs").status_code == 200
+        (key,) = [one for one in service.admin.get("/keys").json()["items"] if one["role"] == "client"]
+        assert service.admin.delete(f"/keys/{key['id']}").status_code == 204
+        assert client.get("/jobs").status_code == 401
+
+
+def test_a_session_ends_and_cannot_be_forged(service: Service, database: Database) -> None:
+    keyring, now = service.resources.keyring, utc_now()
+    row = service.admin.get("/keys").json()["items"][0]
+    principal = Principal(service.tenant_id, Role.ADMIN, row["id"])
+    cookie = sessions.begin(keyring, principal, now)
+    assert sessions.resume(database, keyring, cookie, now).tenant_id == service.tenant_id
+    credential = keyring.encrypt("credential of a bank")
+    for forged, moment in ((cookie, now + sessions.LIFETIME), (cookie[:-6] + "AAAA==", now), (credential, now)):
+        with pytest.raises(AuthenticationError):
+            sessions.resume(database, keyring, forged, moment + timedelta(seconds=1))
+
+
+def test_a_viewer_sees_no_keys(service: Service) -> None:
+    with sign_in(service, Role.VIEWER) as client:
+        answer = client.get("/keys", headers=HTML)
+        assert answer.status_code == 403 and "Only an admin key" in answer.text
+        assert 'href="/keys"' not in answer.text
+
+
+def test_another_tenants_figures_are_not_there(service: Service, database: Database) -> None:
+    add_ensemble(database, service.tenant_id)
+    for path in ("/dashboard/figures/loans", "/dashboard/ledger/loans"):
+        assert service.stranger.get(path).status_code == 404
+        assert service.nobody.get(path).status_code == 401
+
+
+def test_assets_are_kept_for_ever_under_their_hash(service: Service) -> None:
+    page = service.nobody.get("/sign-in").text
+    address = page.partition('<link rel="stylesheet" href="')[2].partition('"')[0]
+    answer = service.nobody.get(address)
+    assert "immutable" in answer.headers["Cache-Control"] and answer.headers["Content-Type"].startswith("text/css")
+    assert service.nobody.get("/assets/0000/dashboard.css").status_code == 404

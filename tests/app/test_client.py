@@ -1,0 +1,68 @@
+"""The client against a service over HTTP: typed answers, errors as sentences, events until the job has ended."""
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.client import RecourseClient, read_events
+from app.db.engine import Database
+from app.db.service_tables import Role
+from app.errors import ServiceError
+from tests.app.api.conftest import Service, database, server, service, shared_database_url
+from tests.app.api.rows import add_ensemble, add_job, publish
+from tests.app.api.test_datasets import csv
+
+__all__ = ["database", "server", "service", "shared_database_url"]
+
+
+def open_client(service: Service, role: Role = Role.ADMIN) -> RecourseClient:
+    return RecourseClient(service.server.url, service.keys[role], seconds=60.0)
+
+
+def test_upload_train_follow_cancel(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "loans.csv").write_bytes(csv())
+    with open_client(service) as client:
+        uploaded = client.upload(tmp_path / "loans.csv", "approved")
+        assert uploaded.name == "loans.csv" and uploaded.rows > 0
+        job = client.train("loans", uploaded.id, {"effort": 0.1})
+        assert (job.model, job.state) == ("loans", "queued")
+        assert client.cancel(job.id).state == "cancelled"
+        states = [event.data["state"] for event in client.follow(job.id) if event.kind == "state"]
+        assert states == ["queued", "cancelled"]
+
+
+def test_budgets_and_models(service: Service, database: Database) -> None:
+    publish(database, service.tenant_id, add_ensemble(database, service.tenant_id))
+    with open_client(service) as client:
+        assert client.set_budget("loans", 50).remaining == 50
+        (budget,) = client.budgets()
+        assert (budget.ensemble, budget.limit, budget.used) == ("loans", 50, 0)
+        assert [model.name for model in client.models()] == ["loans"]
+        assert client.schema("loans")["features"]
+        assert client.ready()
+
+
+def test_what_the_service_says_is_the_error(service: Service, database: Database) -> None:
+    job_id: UUID = add_job(database, service.tenant_id)
+    with open_client(service, Role.VIEWER) as client:
+        with pytest.raises(ServiceError, match="role is viewer, but this needs client"):
+            client.cancel(job_id)
+        with pytest.raises(ServiceError, match="there is no job"):
+            next(client.follow(uuid4()))
+
+
+def test_nobody_there_is_told() -> None:
+    with RecourseClient("http://127.0.0.1:9", "rk_x", seconds=5.0) as client:
+        assert not client.ready()
+        with pytest.raises(ServiceError, match="check that the service runs there"):
+            client.budgets()
+
+
+def test_events_are_read_with_comments_between() -> None:
+    lines = [": ping", "", "id: 7", "event: progress", 'data: {"step": 1}', "", 'data: {"a": 2}', ""]
+    found = list(read_events(iter(lines)))
+    assert [(event.id, event.kind, event.data) for event in found] == [
+        ("7", "progress", {"step": 1}),
+        ("", "message", {"a": 2}),
+    ]
