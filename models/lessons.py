@@ -87,7 +87,7 @@ class FreeLessons:
         votes = self.models.votes(_as_encoded(points))
         self.votes = np.concatenate([self.votes, votes], axis=1)
         self.points = torch.cat([self.points, points])
-        self._share()
+        self.shares = torch.cat([self.shares, self._shares(votes, points)])
 
     def draw(self, count: int, random: torch.Generator) -> Tensor:
         """The rows of `count` lessons (count,), half of them from practice once there is any"""
@@ -101,7 +101,7 @@ class FreeLessons:
     def restore(self, points: Tensor, votes: NDArray[np.float32], practice: Tensor, bought: Bought) -> None:
         """Take up lessons that were given before: points (n, D), votes (s, n, K), and what was bought by then"""
         self.points, self.votes, self.practice = points, votes, practice
-        self._share()
+        self.shares = self._shares(votes, points)
         self.weigh(bought)
 
     def weigh(self, bought: Bought) -> None:
@@ -112,14 +112,15 @@ class FreeLessons:
         votes = self.models.votes(points)
         self.weights = self.models.weigh(votes, shares)
         self.residuals = fit_residuals(points, shares - self.models.shares(votes, self.weights))
-        self._share()
+        self.shares = self._shares(self.votes, self.points)
 
-    def _share(self) -> None:
-        shares = self.models.shares(self.votes, self.weights)
+    def _shares(self, votes: NDArray[np.float32], points: Tensor) -> Tensor:
+        """votes (s, n, K) on points (n, D) -> the shares that are taught (n, K)"""
+        shares = self.models.shares(votes, self.weights)
         if self.residuals is not None:
-            shares = np.clip(shares + self.residuals.at(_as_encoded(self.points)), 0.0, 1.0)
+            shares = np.clip(shares + self.residuals.at(_as_encoded(points)), 0.0, 1.0)
             shares /= shares.sum(axis=1, keepdims=True)
-        self.shares = torch.from_numpy(shares.astype(np.float32)).to(self.points.device)
+        return torch.from_numpy(shares.astype(np.float32)).to(points.device)
 
 
 def _as_encoded(points: Tensor) -> Encoded:
