@@ -14,6 +14,7 @@ from models.schema import Schema
 
 KEY_VARIABLE = "RECOURSE_KEY"
 MAX_QUERIES = 10
+DEADLINE_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +62,5 @@ def _options(order: RemoteOrder, schema: Schema) -> dict[str, object]:
         "candidates": order.candidates,
         "price": order.price,
         "seed": order.seed,
+        "deadline_ms": DEADLINE_MS,
     }

@@ -10,3 +10,5 @@ def install(app: FastAPI) -> None:
     app.state.refusals = Refusals()
     for router in (pages.router, sign_in.router, data.router, assets.router):
         app.include_router(router)
+    # Who uses a wrong method is told the right ones; not those of pages, which stand beside a call of the API.
+    app.state.routes += [route for router in (sign_in.router, data.router, assets.router) for route in router.routes]

@@ -6,9 +6,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.client import RecourseClient, read_events
+from app.commands.explain_url import KEY_VARIABLE, RemoteOrder, explain_there
 from app.db.engine import Database
 from app.db.service_tables import Role
 from app.errors import ServiceError
+from models.errors import ConfigError
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import csv
@@ -66,3 +68,10 @@ def test_events_are_read_with_comments_between() -> None:
         ("7", "progress", {"step": 1}),
         ("", "message", {"a": 2}),
     ]
+
+
+def test_the_command_line_needs_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    asked = ("approved", (), (), (), 1, 1.0, None, 30, 0.1, 0, None)
+    with pytest.raises(ConfigError, match="set RECOURSE_KEY"):
+        explain_there(RemoteOrder("http://127.0.0.1:9", "loans", tmp_path / "x.csv", *asked))
