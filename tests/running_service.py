@@ -1,0 +1,165 @@
+"""The service as an operator runs it, for the end-to-end test: alone, or with the command lines of the compose file.
+
+Of the compose file everything is taken as it is, but where things are: containers have names, processes have ports.
+RECOURSE_TEST_ROOTS names a folder with the root file systems of built images: then the commands run in these, with the
+images' own Python (`make images`).
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+import httpx
+
+from tests.app.redis_server import own_redis
+from tests.app.servers import new_database, postgres_url
+from tests.docker import compose
+
+Mode: TypeAlias = Literal["embedded", "production"]
+START_SECONDS = 300.0
+STOP_SECONDS = 180.0
+ROOTS = os.environ.get("RECOURSE_TEST_ROOTS")
+USER_ID = 10001
+ADMIN_KEY = "rk_the-operator-chose-this-one"
+SECRETS = {
+    "POSTGRES_PASSWORD": "unused-here",
+    "REDIS_PASSWORD": "unused-here",
+    "RECOURSE_KEY_SECRET": "what keys are hashed with",
+    "RECOURSE_WORKER_KEY": "between API and workers",
+}
+
+
+@contextmanager
+def running_service(mode: Mode, folder: Path) -> Iterator[httpx.Client]:
+    """A client with the admin's key; at the end every process must have stopped by itself when it was told to."""
+    running = _embedded if mode == "embedded" else _production
+    with running(folder) as (port, key):
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300.0) as http:
+            yield http
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[tuple[int, str]]:
+    """`recourse serve` with nothing configured but its place."""
+    port = free_port()
+    environment = {"RECOURSE_VAR_DIR": str(folder / "var"), "RECOURSE_SERVE_PORT": str(port)}
+    with _process(["recourse", "serve"], environment) as api:
+        _wait_ready(port, api)
+        yield port, (folder / "var" / "admin.key").read_text().strip()
+
+
+@contextmanager
+def _production(folder: Path) -> Iterator[tuple[int, str]]:
+    """Postgres and Redis, then the containers' commands in the order of the compose file."""
+    with ExitStack() as stack:
+        server = stack.enter_context(postgres_url())
+        database = stack.enter_context(new_database(server, f"recourse_{uuid4().hex}"))
+        redis = stack.enter_context(own_redis())
+        port, worker_port = free_port(), free_port()
+        places = {
+            "RECOURSE_DATABASE_URL": database,
+            "RECOURSE_REDIS_URL": redis.url,
+            "RECOURSE_EXPLAINER_URL": f"http://127.0.0.1:{worker_port}",
+            "RECOURSE_EXPLAINER_HOST": "127.0.0.1",
+            "RECOURSE_EXPLAINER_PORT": str(worker_port),
+            "RECOURSE_SERVE_HOST": "127.0.0.1",
+            "RECOURSE_SERVE_PORT": str(port),
+        }
+        containers = {name: _container(name, places, folder) for name in ("migrate", "api", "worker")}
+        containers["api"].environment["RECOURSE_ADMIN_KEY"] = ADMIN_KEY
+        containers["migrate"].run(compose.command_of("migrate"))
+        worker, api = (
+            stack.enter_context(_process(containers[name].command(), containers[name].environment))
+            for name in ("worker", "api")
+        )
+        _wait_ready(port, api, worker)
+        for name in ("worker", "api"):
+            containers[name].run(compose.health_command_of(name))
+        yield port, ADMIN_KEY
+
+
+@dataclass(frozen=True)
+class _Container:
+    """A service of the compose file as processes of this machine; `prefix` comes before its commands."""
+
+    service: str
+    environment: dict[str, str]
+    prefix: tuple[str, ...]
+
+    def command(self) -> list[str]:
+        return [*self.prefix, *compose.command_of(self.service)]
+
+    def run(self, command: list[str]) -> None:
+        """A command that does its work and ends."""
+        environment = _environment(self.environment)
+        subprocess.run([*self.prefix, *command], env=environment, check=True, timeout=START_SECONDS)
+
+
+def _container(service: str, places: Mapping[str, str], folder: Path) -> _Container:
+    """The container's environment with the places of this machine; each container has files of its own."""
+    written = compose.environment_of(service, SECRETS)
+    own, shared = folder / service, folder / "artifacts"
+    if ROOTS is None:
+        moved = {**places, "RECOURSE_VAR_DIR": str(own), "RECOURSE_ARTIFACTS_URL": str(shared), "TMPDIR": str(folder)}
+        return _Container(service, {name: moved.get(name, value) for name, value in written.items()}, ())
+    for path in (own, shared):
+        path.mkdir(exist_ok=True)
+        os.chown(path, USER_ID, USER_ID)
+    root = Path(ROOTS) / compose.services()[service]["build"]["target"]
+    prefix = ("sh", str(compose.PROJECT / "docker" / "in_root.sh"), str(root), str(shared), str(own))
+    return _Container(service, {name: places.get(name, value) for name, value in written.items()}, prefix)
+
+
+@contextmanager
+def _process(command: list[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(command, env=_environment(environment))
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(timeout=STOP_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+    assert code == 0, f"{command} ended with {code}"
+
+
+def _environment(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Nothing of ours reaches the service from outside; `recourse` is the one that is tested."""
+    names = [name for name in os.environ if not name.startswith("RECOURSE_")] if ROOTS is None else []
+    outside = {name: os.environ[name] for name in names}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return outside | {"PATH": path, "OMP_NUM_THREADS": "1", "RECOURSE_LOG_LEVEL": "warning"} | dict(chosen)
+
+
+def _wait_ready(port: int, *processes: "subprocess.Popen[bytes]") -> None:
+    """Until /readyz says so: database, queue, explainer and disk."""
+    end, said = time.monotonic() + START_SECONDS, "nothing"
+    while time.monotonic() < end:
+        assert all(process.poll() is None for process in processes), "a process ended before it was ready"
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=10.0)
+            if answer.status_code == httpx.codes.OK:
+                return
+            said = answer.text
+        except httpx.HTTPError as error:
+            said = str(error)
+        time.sleep(0.2)
+    raise AssertionError(f"the service was not ready after {START_SECONDS:g} s: {said}")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
