@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from threading import Event
 
 import structlog
 import uvicorn
@@ -29,10 +30,10 @@ logger = structlog.get_logger("recourse.serve")
 def run(host: str | None, port: int | None) -> None:
     settings = Settings()
     logs.configure(settings)
-    with closing(open_database(settings.database)) as database, _ending_by_itself():
+    with closing(open_database(settings.database)) as database, _ending_by_itself() as told_to_end:
         prepare(settings, database)
         address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
-        loop.run(_serve(settings, database, *address))
+        loop.run(_serve(settings, database, *address, told_to_end))
 
 
 def prepare(settings: Settings, database: Database) -> None:
@@ -49,7 +50,7 @@ def prepare(settings: Settings, database: Database) -> None:
         notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True, markup=False)
 
 
-async def _serve(settings: Settings, database: Database, host: str, port: int) -> None:
+async def _serve(settings: Settings, database: Database, host: str, port: int, told_to_end: Event) -> None:
     metrics = Metrics()
     explainer = _open_explainer(settings, database, metrics)
     queue = _open_queue(settings)
@@ -69,7 +70,8 @@ async def _serve(settings: Settings, database: Database, host: str, port: int) -
     upkeep = asyncio.create_task(keep_up(app.state.resources))
     announcing = asyncio.create_task(_announce(server, host))
     try:
-        await server.serve()
+        if not told_to_end.is_set():
+            await server.serve()
     finally:
         for task in (upkeep, announcing):
             task.cancel()
@@ -78,7 +80,7 @@ async def _serve(settings: Settings, database: Database, host: str, port: int) -
         await explainer.close()
         await asyncio.to_thread(queue.close)
         app.state.resources.registry.close()
-    if not server.started:
+    if not server.started and not told_to_end.is_set():
         raise ConfigError(f"{host}:{port} cannot be listened on: see the line above, or choose another --port")
 
 
@@ -114,12 +116,15 @@ def _open_queue(settings: Settings) -> TrainingQueue:
 
 
 @contextmanager
-def _ending_by_itself() -> Iterator[None]:
-    """uvicorn sends a signal on when it has shut down; without this it would end us before the parts are closed."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: None) for number in signals]
+def _ending_by_itself() -> Iterator[Event]:
+    """uvicorn sends a signal on when it has shut down; without this it would end us before the parts are closed.
+
+    A signal that comes before uvicorn listens for it is kept in the event.
+    """
+    signals, told_to_end = (signal.SIGINT, signal.SIGTERM), Event()
+    before = [signal.signal(number, lambda *_: told_to_end.set()) for number in signals]
     try:
-        yield
+        yield told_to_end
     finally:
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)

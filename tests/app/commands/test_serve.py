@@ -87,3 +87,16 @@ def test_the_api_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_signal_before_it_serves_ends_it_too(tmp_path: Path) -> None:
+    """It comes when the parts are half open: what waits for uvicorn must not be forgotten."""
+    code = (
+        "import os, signal\nimport app.commands.serve_run as command\nprepare = command.prepare\n"
+        "command.prepare = lambda *parts: (prepare(*parts), os.kill(os.getpid(), signal.SIGTERM))\n"
+        "command.run('127.0.0.1', 0)"
+    )
+    environment = {**os.environ, "RECOURSE_VAR_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
