@@ -147,7 +147,8 @@ def test_a_real_run_trains_once_and_measures_the_same_again(tmp_path: Path) -> N
 def test_a_worker_tells_what_is_wrong_and_the_others_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, JOBS[:1])
     folders = ["--results", str(tmp_path), "--cache", str(tmp_path / "cache")]
-    assert main(["--datasets", "moons", "nowhere", "--seeds", "0", *folders]) == 1
+    limit = ["--records", str(JOBS[0].limit)]
+    assert main(["--datasets", "moons", "nowhere", "--seeds", "0", *limit, *folders]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "1 of 2 runs are finished" in said and "There is no data set 'nowhere'" in said
     assert "| moons | 1 | 0.867 | 0.997 | 1.000 ± 0.000 | 0.900 ± 0.000 |" in (tmp_path / "QUALITY.md").read_text()

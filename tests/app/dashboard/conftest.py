@@ -24,8 +24,9 @@ PATIENCE_MS = 60_000
 REQUIRED = "RECOURSE_REQUIRE_BROWSER"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """No longer than a module: while Playwright is open its event loop runs, and no other test could have one."""
     program = shutil.which("chromium")
     if program is None:
         if os.environ.get(REQUIRED):
