@@ -42,6 +42,7 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, send_on)
+        # The outermost place: whatever nobody answered for is logged here and told as a problem.
         except Exception as error:
             logger.error("failed", request_id=request_id, path=_template(scope), exc_info=error)
             if status:

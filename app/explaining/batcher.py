@@ -201,6 +201,7 @@ class Batcher:
         orders = [waiting.order for waiting in batch]
         try:
             outcomes = await asyncio.get_running_loop().run_in_executor(self._engines[asks], self._run, version, orders)
+        # Those who wait get it, whatever it is: an order without an outcome would wait for ever.
         except Exception as error:
             for waiting in batch:
                 _tell(waiting.answer, error)

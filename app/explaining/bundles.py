@@ -59,6 +59,7 @@ class Bundler:
         outcomes: Sequence[ExplainAnswer | Exception]
         try:
             outcomes = await self._send([order for order, _ in bundle])
+        # Those who wait get it, whatever it is: an order without an outcome would wait for ever.
         except Exception as error:
             outcomes = [error] * len(bundle)
         finally:

@@ -66,6 +66,7 @@ def _answer_all(version: LoadedVersion, ready: Sequence[ReadyOrder], count: Coun
         return []
     try:
         return _search_together(version, ready, count)
+    # A fault that one order brings must not fail its neighbours; alone, it is that order's outcome.
     except Exception as error:
         if len(ready) == 1 or (isinstance(error, RecourseError) and not isinstance(error, QueryLimitError)):
             return [error] * len(ready)

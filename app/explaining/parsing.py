@@ -51,6 +51,7 @@ def parse_orders(model: RecourseModel, orders: Sequence[ExplainOrder]) -> list[R
         try:
             read = _read(model, order)
             alike.setdefault(_constraints_key(order), {})[position] = read
+        # Whatever one order brings is its own outcome, and fails nobody else.
         except Exception as error:
             parsed[position] = error
     for group in alike.values():
@@ -83,6 +84,7 @@ def _prepare_alike(model: RecourseModel, group: Sequence[_Read]) -> Sequence[Rea
     constraints = Constraints(frozenset(order.immutable), order.ranges, order.directions)
     try:
         prepared = prepare(model, constraints, np.concatenate([read.records for read in group]))
+    # It is the outcome of all who share these constraints, and of nobody else.
     except Exception as error:
         return [error] * len(group)
     starts = np.cumsum([0, *(len(read.places) for read in group)]).tolist()

@@ -55,6 +55,7 @@ class DecisionWriter:
                 explanations.add(connection, [decision for decisions in group for decision in decisions])
         except (IntegrityError, DataError) as error:
             return [error] if len(group) == 1 else [self._commit([decisions])[0] for decisions in group]
+        # Every request of the group waits for its rows: each is told why they are not there.
         except Exception as error:
             return [error] * len(group)
         return [None] * len(group)
