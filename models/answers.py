@@ -74,13 +74,18 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer to one record, and the black-box queries that it cost."""
+    """The answer to one record.
+
+    queries: records that were put to the black boxes for it; charged: how many of them cost a query, because what the
+    black boxes say of them was not known before
+    """
 
     status: Status
     counterfactuals: tuple[Counterfactual, ...]
     queries: int
     diagnosis: Diagnosis | None = None
     error: str | None = None
+    charged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 manifest.json        the SHA-256 of the other files and the content hash (models/sealed.py)
 encoder.json         the encoder and its schema
-model.json           configuration, calibration, flowing features, frontier, seed, queries
+model.json           configuration and its format, calibration, flowing features, frontier, seed, queries
 weights.safetensors  the surrogate pair and the velocity field, with the vectors of their spectral norms
 anchors.safetensors  the anchors (models/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from models.anchors import Anchors
 from models.config import Config
-from models.config_json import config_from_json, config_to_json
+from models.config_json import FORMAT, config_from_json, config_to_json
 from models.device import find_device
 from models.documents import read_mapping, read_number, read_texts
 from models.encoding import Encoder
@@ -92,6 +92,7 @@ def _to_document(model: RecourseModel) -> dict[str, object]:
     frontier = [{"price": at.price, "cost": at.cost, "agreement": at.agreement} for at in model.frontier]
     return {
         "config": config_to_json(model.config),
+        "config_format": FORMAT,
         "calibration": calibration,
         "flowing": sorted(model.flowing),
         "seed": model.seed,
@@ -102,7 +103,8 @@ def _to_document(model: RecourseModel) -> dict[str, object]:
 
 def _read_model(document: Mapping[str, object], encoder: Encoder) -> RecourseModel:
     """The model with networks that still wait for their weights."""
-    config, owner = config_from_json(document.get("config")), f"'{MODEL_FILE}'"
+    # Models from before the format was written down have the first.
+    config, owner = config_from_json(document.get("config"), document.get("config_format", 1)), f"'{MODEL_FILE}'"
     flowing = frozenset(read_texts(document, "flowing", owner))
     if stray := sorted(flowing - set(encoder.schema.names)):
         raise SchemaError(f"'{stray[0]}' flows but is no feature.")

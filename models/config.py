@@ -2,13 +2,17 @@
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from models.errors import ConfigError
 
 Solver: TypeAlias = Literal["euler", "midpoint", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
+
+
+NARROW, WIDE, MANY_RECORDS = 192, 256, 10_000
+"""The widths of the surrogate, and from how many training records on it is wide."""
 
 
 def _require(holds: bool, message: str) -> None:
@@ -47,9 +51,12 @@ class NoiseConfig:
 
 @dataclass(frozen=True, slots=True)
 class SurrogateConfig:
-    """The pair of networks. `votes` adds a head for the share of models that say each class; `plausible` teaches it."""
+    """The pair of networks. `votes` adds a head for the share of models that say each class; `plausible` teaches it.
 
-    width: int = 192
+    width: of the hidden layers; None leaves it to the number of training records (`for_records`)
+    """
+
+    width: int | None = None
     spectral: bool = False
     votes: bool = True
     plausible: bool = True
@@ -59,12 +66,17 @@ class SurrogateConfig:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        _at_least("surrogate.width", self.width, 8)
+        if self.width is not None:
+            _at_least("surrogate.width", self.width, 8)
         _at_least("surrogate.steps", self.steps, 0)
         _at_least("surrogate.batch", self.batch, 1)
         _positive("surrogate.learning_rate", self.learning_rate)
         _at_least("surrogate.weight_decay", self.weight_decay, 0)
         _require(self.votes or not self.plausible, "surrogate.plausible teaches the head that surrogate.votes adds.")
+
+    def for_records(self, count: int) -> "SurrogateConfig":
+        """The settings for so many training records: more of them say more, and a wider network can tell it."""
+        return replace(self, width=self.width or (WIDE if count > MANY_RECORDS else NARROW))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ class FlowConfig:
 
     width: int = 128
     solver: Solver = "midpoint"
-    steps: int = 4
+    steps: int = 2
     tolerance: float = 1e-3
     adjoint: bool = False
     max_evaluations: int = 2000
@@ -198,7 +210,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         surrogate=SurrogateConfig(
             width=128, spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4
         ),
-        flow=FlowConfig(solver="dopri5", tolerance=1e-3, adjoint=True),
+        flow=FlowConfig(solver="dopri5", steps=4, tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
         generator=GeneratorConfig(
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0

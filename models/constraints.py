@@ -131,12 +131,14 @@ def _row_errors(schema: Schema, rules: Rules, compiled: _Compiled) -> list[Const
         if errors[row] is None:
             feature = schema.features[j]
             value, wanted = _show(feature, compiled.allowed.origin[row, j]), _show_range(feature, rules, j)
-            fact = f"'{feature.name}' is {value} and {_reason(rules, j)}, but its range is {wanted}"
+            fact = f"'{feature.name}' is {value} and {_reason(feature, rules, j)}, but its range is {wanted}"
             errors[row] = ConstraintError(f"Row {row + 1}: {fact}; widen the range or leave the record out.")
     return errors
 
 
-def _reason(rules: Rules, j: int) -> str:
+def _reason(feature: Feature, rules: Rules, j: int) -> str:
+    if feature.protected:
+        return "is protected, so it must not change"
     if rules.frozen[j] or (rules.up[j] and rules.down[j]):
         return "must not change"
     return "may only go up" if rules.up[j] else "may only go down"

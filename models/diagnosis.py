@@ -52,6 +52,8 @@ def diagnose(
     if binding:
         names = ", ".join(entry.feature for entry in binding)
         advice = f"Let {names} change, if the applicant can change them, or ask for less agreement than {wanted:.2f}."
+    elif verified and agreement == 0.0:
+        advice = "No model accepts what this applicant may become, and no single change would do; let more change."
     elif dissenting:
         advice = f"Ask for less agreement than {wanted:.2f}, or allow more queries: {', '.join(dissenting)} dissent."
     else:

@@ -30,7 +30,10 @@ def read_number(document: Mapping[str, object], key: str, owner: str) -> float:
     value = document.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"Expected '{key}' of {owner} to be a number, not {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise SchemaError(f"Expected '{key}' of {owner} to be a number that is not so large.") from error
 
 
 def read_flag(document: Mapping[str, object], key: str, owner: str) -> bool:

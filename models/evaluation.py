@@ -35,7 +35,7 @@ Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
 BUDGET_SHARE = 0.985
 """The dial is set to this share of a cost budget: the test split may cost a little more than the validation split."""
-DIAL_CASES = 500
+DIAL_CASES = 1000
 """So many records of the validation split set the dial, chosen as the test records are."""
 
 
@@ -192,10 +192,10 @@ def _search(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: 
     found = explain(model, cases.records, cases.target, None, config, meter)
     seconds = perf_counter() - started
     queries = np.array([explanation.queries for explanation in found], dtype=np.float64)
-    return _Answers(_answered_records(model.encoder, cases.records, found), queries, seconds)
+    return _Answers(answered_records(model.encoder, cases.records, found), queries, seconds)
 
 
-def _answered_records(encoder: Encoder, records: Records, found: list[Explanation]) -> Records:
+def answered_records(encoder: Encoder, records: Records, found: list[Explanation]) -> Records:
     """The first counterfactual of each (n, F); where there is none, the record as it was: valid for nobody."""
     answers = records.copy()
     for row, explanation in enumerate(found):

@@ -128,10 +128,12 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
         raise SchemaError(f"The override of '{name}' has the unknown key '{unknown[0]}'; the keys are {known}.")
     if feature.is_categorical and (misplaced := sorted({"lower", "upper", "step"} & set(changes))):
         raise SchemaError(f"Feature '{name}' is categorical, so it has no '{misplaced[0]}'.")
-    if changes.get("protected") is True and changes.get("immutable") is False:
-        raise SchemaError(f"Feature '{name}' is protected, so it cannot be mutable; drop one of the two.")
+    if changes.get("immutable") is False and changes.get("protected", feature.protected) is True:
+        raise SchemaError(f"Feature '{name}' is protected, so it cannot be mutable; set 'protected' to false as well.")
     step = read_number(changes, "step", f"feature '{name}'") if "step" in changes else feature.step
     observed = feature.to_json()
+    if feature.protected and changes.get("protected") is False:
+        observed["immutable"] = False
     if step > 0 and math.isfinite(step):
         observed |= {"lower": snap_value(feature.lower, step), "upper": snap_value(feature.upper, step)}
     changed = parse_feature(observed | dict(changes))

@@ -10,6 +10,12 @@ from models.matrix import Records
 from models.records import Fault, category_text, check_names, from_records, parse_value
 from models.schema import Feature, Kind, Schema
 
+MISSING_TEXTS = (
+    *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "#N/A N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
+    *("1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"),
+)
+"""What stands for a missing value in a CSV. `None` is not among them: "guarantors: None" is something to say."""
+
 
 def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
     """frame with one column a feature (in any order, the label may be there) -> records (n, F)"""

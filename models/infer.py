@@ -1,7 +1,11 @@
-"""A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit."""
+"""A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit.
+
+A column whose name says that it is a protected attribute (models/protected.py) is one, until an override lifts it.
+"""
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 from models.errors import DataError, SchemaError
 from models.frames import holds_numbers, plain_values
 from models.grid import MOST_STEPS, snap, snap_value
+from models.protected import protected_kind
 from models.records import FLAGS, NUMBERS, category_text
 from models.schema import Feature, Kind, Schema, override_table
 
@@ -81,6 +86,10 @@ def _check_shape(frame: pd.DataFrame, label: str) -> None:
 
 
 def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
+    return replace(_infer_values(name, series, kind), protected=protected_kind(name) is not None)
+
+
+def _infer_values(name: str, series: pd.Series, kind: object) -> Feature:
     _check_column(name, series)
     if kind is not None and kind not in list(Kind):
         raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(Kind)}.")

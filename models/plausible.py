@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from models.ensemble.member import Codes
+from models.gaussian import kernel_sums
 from models.matrix import Encoded
 
 SLOW_ROWS = 4000
@@ -79,11 +80,19 @@ class PlausibleModels:
 def _sharpened(voter: _Classifier, points: Encoded, classes: int) -> NDArray[np.float32]:
     """points (n, D) -> p^SHARPNESS of each class, normalised (n, K)"""
     if isinstance(voter, SVC):
-        margin = np.asarray(voter.decision_function(points))
+        margin = _margin(voter, points)
         logits = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin * 2.0
     else:
         logits = np.log(np.clip(voter.predict_proba(points), 1e-3, 1.0))
     return np.asarray(softmax(SHARPNESS * logits, axis=1), dtype=np.float32)
+
+
+def _margin(voter: SVC, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> (n,), or (n, K) of three classes and more; of two, without the library's loop over the points"""
+    if len(voter.classes_) > 2:
+        return np.asarray(voter.decision_function(points))
+    sums = kernel_sums(points, voter.support_vectors_, voter.dual_coef_.T, voter._gamma)
+    return np.asarray(sums[:, 0] + voter.intercept_[0])
 
 
 def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, y: Codes) -> _Classifier:

@@ -4,6 +4,7 @@ Every value that enters the project passes through `parse_value`: record by reco
 """
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,6 +24,9 @@ NUMBERS = (int, float, np.integer, np.floating)
 """Concrete types: isinstance with numbers.Real takes ten times as long."""
 
 _SHOWN_CATEGORIES = 12
+_brief = reprlib.Repr()
+"""A value may be nested deeper than Python writes out."""
+_brief.maxstring = _brief.maxother = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ def parse_value(feature: Feature, value: object) -> float | Fault:
 
 
 def _parse_category(feature: Feature, value: object) -> float | Fault:
+    if not isinstance(value, (str, *FLAGS, *NUMBERS)):
+        return Fault(f"holds {_brief.repr(value)}, which is not a category")
     text = category_text(value)
     if text in feature.categories:
         return float(feature.categories.index(text))
@@ -67,7 +73,7 @@ def _parse_category(feature: Feature, value: object) -> float | Fault:
 
 def _parse_number(feature: Feature, value: object) -> float | Fault:
     if isinstance(value, FLAGS) or not isinstance(value, NUMBERS):
-        return Fault(f"holds {value!r}, which is not a number")
+        return Fault(f"holds {_brief.repr(value)}, which is not a number")
     try:
         number = float(value)
     except OverflowError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.gaussian import kernel_sums, squared_distances
 from models.matrix import Encoded
 
 WIDTHS = (0.1, 0.2, 0.35)
@@ -32,18 +33,18 @@ class Residuals:
 
     def at(self, points: Encoded) -> Floats:
         """points (n, D) -> what is to be added there (n, K)"""
-        return np.asarray(_kernel(points, self.points, self.width) @ self.weights)
+        return kernel_sums(points, self.points, self.weights, 0.5 / self.width**2)
 
 
 def fit_residuals(points: Encoded, lacking: Floats) -> Residuals | None:
     """points (q, D), lacking (q, K) there -> the residuals; None where leaving one out says that they do not help"""
     if len(points) < LEAST:
         return None
-    distances = np.sqrt(_squares(points, points))
-    scale = float(np.median(distances[np.triu_indices(len(points), 1)]))
+    squares = squared_distances(points, points)
+    scale = float(np.sqrt(np.median(squares[np.triu_indices(len(points), 1)])))
     best, least = None, HELPS * float((lacking**2).sum())
     for share in WIDTHS if scale > 0 else ():
-        kernel = _kernel(points, points, share * scale)
+        kernel = np.exp(squares / (-2.0 * (share * scale) ** 2))
         inverse = np.linalg.inv(kernel + RIDGE * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.
         weights = inverse @ lacking
@@ -52,12 +53,3 @@ def fit_residuals(points: Encoded, lacking: Floats) -> Residuals | None:
             best, least = Residuals(points, share * scale, weights), error
     return best
 
-
-def _kernel(points: Encoded, others: Encoded, width: float) -> Floats:
-    return np.exp(_squares(points, others) / (-2.0 * width**2))
-
-
-def _squares(points: Encoded, others: Encoded) -> Floats:
-    """The squared distances (n, q)"""
-    squares = (points**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2.0 * points @ others.T
-    return np.asarray(np.maximum(squares, 0.0))

@@ -94,7 +94,11 @@ def _clip(end: float, feature: Feature) -> float:
 
 
 def _two_numbers(feature: Feature, given: Range) -> tuple[float | None, float | None]:
-    numbers = [None if end is None else float(end) for end in given if not isinstance(end, str | bool)]
+    try:
+        numbers = [None if end is None else float(end) for end in given if not isinstance(end, str | bool)]
+    except OverflowError as error:
+        fact = f"The range of '{feature.name}' has a number of more than 300 digits"
+        raise ConstraintError(f"{fact}; leave an open end empty.") from error
     if len(given) != 2 or len(numbers) != 2:
         raise ConstraintError(f"The range of '{feature.name}' must be its least and its greatest number, not {given}.")
     if not all(number is None or math.isfinite(number) for number in numbers):

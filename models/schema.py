@@ -3,6 +3,7 @@
 `Feature`, `Kind` and `Direction` are defined in models/feature.py and offered here too: they are part of a schema.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -27,8 +28,8 @@ class Schema:
         names = [feature.name for feature in self.features]
         if not names:
             raise SchemaError("A schema needs at least one feature.")
-        for name in names:
-            if names.count(name) > 1 or name == self.label:
+        for name, times in Counter(names).items():
+            if times > 1 or name == self.label:
                 raise SchemaError(f"The name '{name}' is used twice; every feature and the label need their own.")
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise SchemaError(f"Label '{self.label}' needs two or more distinct classes, not {list(self.classes)}.")

@@ -15,7 +15,7 @@ from models.candidates import Candidates, Floats, generate, generate_with_own
 from models.constraints import Constraints, violations
 from models.density import trust_threshold
 from models.diagnosis import binding_constraints, diagnose
-from models.ensemble.protocol import Ensemble
+from models.ensemble.protocol import Ensemble, charges_of
 from models.ensemble.votes import beta_lower_bound
 from models.errors import ConfigError, SolverError, TargetError
 from models.matrix import Records
@@ -117,7 +117,7 @@ def search(
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
     candidates, own = generate_with_own(model, target, allowed, config.candidates, config.seed)
-    already, asked = _already(own, target, allowed, config, ensemble)
+    already, asked, paid = _already(own, target, allowed, config, ensemble)
     answers: list[_Answer] = []
     open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
     possible = ~already
@@ -126,28 +126,30 @@ def search(
             candidates = generate(model, target, open_to, config.candidates, config.seed)
         answer = _one_answer(model, candidates, target, open_to, config, ensemble, left // (config.k - position))
         left = left - answer.queries
-        usable = answer.chosen.agreement[:, 0] >= config.floor if position else possible
+        usable = _worth_giving(answer, config.floor) if position else possible
         answers.append(replace(answer, given=possible & usable))
         open_to, possible = freeze_main_change(model, answer.chosen, open_to)
     _check_exact(model, allowed, answers)
-    return _explanations(model, target, allowed, already, asked, answers, config, ensemble)
+    found = _explanations(model, target, allowed, already, asked, answers, config, ensemble)
+    charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
+    return [replace(one, charged=int(cost)) for one, cost in zip(found, charged, strict=True)]
 
 
 def _already(
     own: Floats, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which records are in the target class already (n,), and the queries that it took to know (n,)
+) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
+    """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
 
     Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
     """
     likely = (own >= CERTAIN) & allowed.own_fits().all(axis=1)
-    asked = np.zeros(len(target), dtype=np.intp)
+    asked, paid = np.zeros((2, len(target)), dtype=np.intp)
     if ensemble is None or not likely.any():
-        return likely, asked
+        return likely, asked, paid
     rows = np.flatnonzero(likely)
     likely[rows] = confirm(ensemble, allowed.origin[rows], target[rows]) >= config.min_agreement - 1e-9
-    asked[rows] = 1
-    return likely, asked
+    asked[rows], paid[rows] = 1, charges_of(ensemble, len(rows))
+    return likely, asked, paid
 
 
 def _one_answer(
@@ -170,6 +172,15 @@ def _one_answer(
     spare = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :SPARE])
     verified = verify(model, rungs, spare, target, allowed, ensemble, config.min_agreement, limit)
     return _Answer(verified.best, verified, verified.queries, everyone)
+
+
+def _worth_giving(answer: _Answer, floor: float) -> NDArray[np.bool_]:
+    """Whether a further answer is expected to hold (n,), and most of the models did not refuse it when asked."""
+    expected: NDArray[np.bool_] = answer.chosen.agreement[:, 0] >= floor
+    if answer.verified is None:
+        return expected
+    refused: NDArray[np.bool_] = (answer.verified.queries > 0) & (answer.verified.agreement <= 0.5)
+    return expected & ~refused
 
 
 def _check_exact(model: RecourseModel, allowed: Allowed, answers: list[_Answer]) -> None:

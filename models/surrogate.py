@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from models.config import SurrogateConfig
+from models.config import NARROW, SurrogateConfig
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SurrogatePair(nn.Module):
 
     def __init__(self, width_in: int, classes: int, config: SurrogateConfig) -> None:
         super().__init__()
-        width = config.width
+        width = config.width or NARROW
         self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, config.votes)
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, config.votes)
 

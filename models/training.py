@@ -68,7 +68,7 @@ def train(
     if not len(validation):
         raise DataError("The validation split has no record to measure the dial on; give at least one.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
-    config = _within(config, meter.limit)
+    config = replace(_within(config, meter.limit), surrogate=config.surrogate.for_records(len(training)))
     random = torch.Generator(device=device).manual_seed(seed)
     resume = None if checkpoints is None else checkpoints.resume
     with torch.random.fork_rng(devices=[]):

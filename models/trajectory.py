@@ -1,5 +1,7 @@
 """How an answer came about: the path of the ODE that ended nearest to it, decoded point by point."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from models.allowed import Allowed
@@ -10,6 +12,9 @@ from models.matrix import Encoded
 from models.model import RecourseModel
 from models.records import from_records
 from models.scoring import Targets
+
+SHOWN = 8
+"""The search takes few steps, since the paths are nearly straight; a path that is looked at has at least so many."""
 
 
 def trace(
@@ -38,6 +43,8 @@ def trace(
 
 def _states(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Encoded:
     """The states (T, n * count, D) of all candidates"""
+    flow = replace(model.config.flow, steps=max(model.config.flow.steps, SHOWN))
+    model = replace(model, config=replace(model.config, flow=flow))
     parts = [
         path.states[:, : rows.stop - rows.start].cpu().numpy().astype(np.float64)
         for rows, path in paths(model, target, allowed, count, seed)

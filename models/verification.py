@@ -2,26 +2,30 @@
 
 The rungs of a record's ladder rise in expected agreement and in cost, so the search halves them: a rung that holds
 sends it down, one that fails sends it up. What is left of the query limit then goes into shrinking the answer that
-holds, or, where no rung holds, into the most robust other candidates. All records are asked together, a round at a
-time, so that the ensemble sees batches.
+holds, or, where no rung holds, into the most robust other candidates; where the limit is high, chance has a say in the
+shrinking too. All records are asked together, a round at a time, so that the ensemble sees batches.
 """
 
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
 from models.candidates import Candidates, Floats, measure
-from models.ensemble.protocol import Ensemble
+from models.ensemble.protocol import Ensemble, charges_of
 from models.ensemble.votes import agreement, answered, votes
 from models.matrix import Records
 from models.model import RecourseModel
 from models.polishing import moves_of
 from models.scoring import Targets
+from models.turning import turned
 
 PATIENCE = 4
 """So many failed attempts to shrink an answer end the attempts."""
+PLENTY = 20
+"""With a higher limit than this, other directions are tried as well, and half of the limit may fail in a row."""
 FRACTIONS = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
 """How much of an answer's change is kept on the straight way back."""
 STEEPNESS = 4.0
@@ -35,7 +39,8 @@ class Verified:
     found      (n,)    whether the agreement was reached
     votes      (m, n)  of the best; answered (m, n) says whose
     agreement  (n,)    of the best, NaN where nothing was asked
-    queries    (n,)    what it took
+    queries    (n,)    how many records were put to the ensemble
+    charged    (n,)    how many of them were new to it, and cost a query
     """
 
     found: NDArray[np.bool_]
@@ -44,6 +49,7 @@ class Verified:
     answered: NDArray[np.bool_]
     agreement: Floats
     queries: NDArray[np.intp]
+    charged: NDArray[np.intp]
 
 
 class _State:
@@ -57,6 +63,7 @@ class _State:
         self.votes = np.zeros((members, count), dtype=np.bool_)
         self.answered = np.zeros((members, count), dtype=np.bool_)
         self.queries = np.zeros(count, dtype=np.intp)
+        self.charged = np.zeros(count, dtype=np.intp)
 
     def ask(
         self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
@@ -64,6 +71,7 @@ class _State:
         """Put one candidate (r, 1) of each of `rows` to the ensemble and keep what is better -> which hold (r,)"""
         said = ensemble.predict_proba(asked.records[:, 0])
         self.queries[rows] += 1
+        self.charged[rows] += charges_of(ensemble, len(rows))
         share = agreement(said, target[rows])
         holds = share >= wanted - 1e-9
         known = np.where(np.isnan(self.agreement[rows]), -1.0, self.agreement[rows])
@@ -94,7 +102,8 @@ def verify(
     _climb(state, rungs, target, ensemble, wanted, limit)
     _try_spare(state, spare, target, ensemble, wanted, limit)
     _shrink(state, model, target, allowed, ensemble, wanted, limit)
-    return Verified(state.found, state.best, state.votes, state.answered, state.agreement, state.queries)
+    kept = state.votes, state.answered, state.agreement
+    return Verified(state.found, state.best, *kept, state.queries, state.charged)
 
 
 def _climb(
@@ -137,25 +146,59 @@ def _shrink(
     """Ask for moves that make an answer cheaper, the one with the most to gain first."""
     failures = np.zeros(len(state.found), dtype=np.intp)
     tried: list[set[bytes]] = [set() for _ in failures]
-    while True:
-        rows = np.flatnonzero(state.found & (state.queries < limit) & (failures < PATIENCE))
+    plenty = limit > PLENTY
+    patience = np.where(plenty, limit // 2, PATIENCE)
+    # The same turns for every record in each of its rounds, whatever else is in the batch.
+    random = np.random.default_rng(0)
+    for by_chance in cycle((False, True)):
+        rows = np.flatnonzero(state.found & (state.queries < limit) & (failures < patience))
         if not len(rows):
             return
-        moves = _ways_back(model, state.best.take_rows(rows), target[rows], allowed.rows(rows))
-        saving = state.best.cost[rows] - moves.cost
-        gain = np.where(saving > 1e-9, saving * moves.agreement**STEEPNESS, -np.inf)
+        best = state.best.take_rows(rows)
+        moves = _ways_back(model, best, target[rows], allowed.rows(rows))
+        gain = _gain(best, moves)
+        if plenty.any():
+            turns = turned(model, best, target[rows], allowed.rows(rows), random)
+            moves, gain = moves.beside(turns), _gain_with_turns(gain, best, turns, plenty[rows], by_chance, random)
         for position, row in enumerate(rows):
             for move in range(gain.shape[1]):
                 if moves.records[position, move].tobytes() in tried[row]:
                     gain[position, move] = -np.inf
         choice = gain.argmax(axis=1)
         possible = np.isfinite(gain[np.arange(len(rows)), choice])
-        failures[rows[~possible]] = PATIENCE
+        failures[rows[~possible]] = np.where(plenty[rows[~possible]], failures[rows[~possible]] + 1, PATIENCE)
         rows, asked = rows[possible], moves.take(choice[:, None]).take_rows(np.flatnonzero(possible))
         for position, row in enumerate(rows):
             tried[row].add(asked.records[position, 0].tobytes())
         holds = state.ask(ensemble, rows, asked, target, wanted)
         failures[rows] = np.where(holds, 0, failures[rows] + 1)
+
+
+def _gain(best: Candidates, moves: Candidates) -> Floats:
+    """What each of moves (n, c) saves, by the chance that it holds; none where it saves nothing"""
+    saving = best.cost - moves.cost
+    gain: Floats = np.where(saving > 1e-9, saving * moves.agreement**STEEPNESS, -np.inf)
+    return gain
+
+
+def _gain_with_turns(
+    gain: Floats,
+    best: Candidates,
+    turns: Candidates,
+    plenty: NDArray[np.bool_],
+    by_chance: bool,
+    random: np.random.Generator,
+) -> Floats:
+    """gain (n, c) with that of turns (n, t) beside it; every other time chance chooses among the turns alone
+
+    The surrogate may be wrong about what lies near: left alone it keeps to its own error.
+    """
+    chance = random.random(turns.cost.shape[1])
+    own = _gain(best, turns)
+    if by_chance:
+        own = np.where(np.isfinite(own), chance, -np.inf)
+        gain = np.where(plenty[:, None] & np.isfinite(own).any(axis=1, keepdims=True), -np.inf, gain)
+    return np.concatenate([gain, np.where(plenty[:, None], own, -np.inf)], axis=1)
 
 
 def _ways_back(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:

@@ -31,9 +31,9 @@ EDUCATION = ["primary", "secondary", "bachelor", "master"]
 
 OVERRIDES = {
     "features": {
-        "age": {"direction": "up", "lower": 18, "upper": 99},
+        "age": {"protected": True, "lower": 18, "upper": 99},
         "sex": {"protected": True},
-        "dependents": {"immutable": True},
+        "dependents": {"protected": True},
         "education": {"categories": EDUCATION, "ordered": True, "direction": "up"},
         "income": {"step": 100},
         "savings": {"step": 100, "lower": 0},

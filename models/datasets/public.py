@@ -1,6 +1,7 @@
 """The public data sets of the paper, read from a folder; the project does not contain them.
 
-Nothing is marked as protected here, because the paper lets every feature change and our results must compare with it.
+Nothing is protected here, because the paper lets every feature change and our results must compare with it: the mark
+that inference gives to a column such as `sex` is lifted.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ import pandas as pd
 
 from models.datasets.dataset import Dataset
 from models.errors import DataError, MissingDataError
+from models.protected import protected_kind
+from models.schema import override_table
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,17 @@ def read_public(name: str, folder: Path | None) -> Dataset:
     frame = pd.read_csv(path, na_values=list(source.missing), skipinitialspace=True)
     if absent := sorted({source.label, *source.left_out} - set(frame.columns)):
         raise DataError(f"{path} has no column '{absent[0]}'; is it the file made from {source.page}?")
-    return Dataset(name, frame.drop(columns=list(source.left_out)), source.label, source.overrides)
+    frame = frame.drop(columns=list(source.left_out))
+    return Dataset(name, frame, source.label, _unprotected(frame, source))
+
+
+def _unprotected(frame: pd.DataFrame, source: _Source) -> dict[str, object]:
+    """The overrides of the source, with every protected attribute set free."""
+    table = {name: dict(changes) for name, changes in override_table(source.overrides).items()}
+    for name in map(str, frame.columns):
+        if name != source.label and protected_kind(name) is not None:
+            table.setdefault(name, {})["protected"] = False
+    return {"features": table}
 
 
 def _find(name: str, folder: Path | None) -> Path:

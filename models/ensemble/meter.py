@@ -32,6 +32,7 @@ class QueryMeter:
         self._rows: dict[bytes, int] = {}
         self._records: list[NDArray[np.float64]] = []
         self._answers: list[NDArray[np.float64]] = []
+        self._charges = np.zeros(0, dtype=np.intp)
         self._ask = _sealed(ensemble)
 
     @property
@@ -47,6 +48,11 @@ class QueryMeter:
     def remaining(self) -> int:
         return self._limit - self._spent
 
+    @property
+    def charges(self) -> NDArray[np.intp]:
+        """What each record of the last call cost (n,): 1 where it was new."""
+        return self._charges
+
     def predict_proba(self, records: Records) -> NDArray[np.float64]:
         """records (n, F) -> probabilities (m, n, K); QueryLimitError where the new ones among them pass the limit"""
         canonical = _canonical(records)
@@ -55,6 +61,8 @@ class QueryMeter:
             fresh = list({key: row for row, key in enumerate(keys) if key not in self._rows}.items())
             if fresh:
                 self._buy([key for key, _ in fresh], canonical[[row for _, row in fresh]])
+            self._charges = np.zeros(len(keys), dtype=np.intp)
+            self._charges[[row for _, row in fresh]] = 1
             shape = (len(self.member_names), len(keys), len(self.classes))
             if not keys:
                 return np.empty(shape)

@@ -15,7 +15,7 @@ def answered(probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
 def votes(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which members name the target as the most probable class: probabilities (m, n, K), target (n,) -> (m, n).
 
-    A member that did not answer has no vote: false here, and left out by `agreement`.
+    A member that did not answer has no vote: false here.
     """
     if probabilities.ndim != 3 or target.shape != probabilities.shape[1:2]:
         shapes = f"{probabilities.shape} and {target.shape}"
@@ -27,10 +27,8 @@ def votes(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDAr
 
 
 def agreement(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of the members that answered who name the target: (m, n, K), (n,) -> (n,); 0 where none answered."""
-    yes = votes(probabilities, target).sum(axis=0)
-    heard = answered(probabilities).sum(axis=0)
-    share: NDArray[np.float64] = yes / np.maximum(heard, 1)
+    """The share of all members who name the target: (m, n, K), (n,) -> (n,). One that is silent has not agreed."""
+    share: NDArray[np.float64] = votes(probabilities, target).mean(axis=0)
     return share
 
 

@@ -1,6 +1,7 @@
 """XGBoost."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +13,8 @@ from models.ensemble.member import Codes, Probabilities, require_every_class
 from models.errors import ArtifactError
 from models.matrix import Encoded
 
-FILE = "xgboost.ubj"
+FILE, DIGEST_FILE = "xgboost.ubj", "xgboost.sha256"
+"""The library reads beyond the end of a file that was cut, and may crash: the digest is checked before it reads."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,29 @@ class Xgb:
 
     def save(self, folder: Path) -> None:
         self.booster.save_model(folder / FILE)
+        (folder / DIGEST_FILE).write_text(_digest(folder / FILE))
 
     @classmethod
     def load(cls, folder: Path) -> "Xgb":
         path = folder / FILE
         if not path.is_file():
             raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
+        damaged = f"The model file '{path}' is damaged; train the ensemble anew."
+        # Models from before the digest have none; their folder's seal was checked.
+        digest = folder / DIGEST_FILE
+        if digest.is_file() and digest.read_bytes() != _digest(path).encode():
+            raise ArtifactError(damaged)
         booster = Booster({"nthread": 1})
         try:
             booster.load_model(path)
         except XGBoostError as error:
-            raise ArtifactError(f"The model file '{path}' is damaged; train the ensemble anew.") from error
+            raise ArtifactError(damaged) from error
         booster.set_param({"nthread": 1})
         return cls(booster)
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
