@@ -19,11 +19,13 @@ export OMP_NUM_THREADS ?= 1
 
 setup: $(STAMP)
 
+# Twice quiet: errors are shown, what setuptools has to say of editable installs is not.
 $(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@echo "Installing packages into $(VENV): a few minutes the first time."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt pip
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[dev]'
+	@touch $@
 
 $(MLSERVER)/.installed: $(MLSERVER_PINS)
 	test -x $(MLSERVER)/bin/python || $(PYTHON) -m venv $(MLSERVER)
@@ -39,10 +41,10 @@ $(RIVALS)/.installed: $(RIVALS_PINS)
 
 # Everything with made-up loans: serves, trains, explains, shows the dashboard's address. ONCE=1 ends afterwards.
 demo: setup
-	$(BIN)/recourse demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+	@$(BIN)/recourse demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 serve: setup
-	$(BIN)/recourse serve $(if $(PORT),--port $(PORT))
+	@$(BIN)/recourse serve $(if $(PORT),--port $(PORT))
 
 lint: setup
 	$(BIN)/ruff check .

@@ -50,6 +50,10 @@ class RecourseClient:
         """Start a training; `options` are the further fields of POST /train."""
         return self._ask(Job, "POST", "/train", body={"model": model, "dataset": str(dataset), **(options or {})})
 
+    def jobs(self) -> list[Job]:
+        """The newest hundred."""
+        return self._items(Job, "/jobs")
+
     def job(self, job_id: UUID) -> Job:
         return self._ask(Job, "GET", f"/jobs/{job_id}")
 
@@ -100,8 +104,9 @@ class RecourseClient:
         """The first hundred budgets."""
         return self._items(Budget, "/budgets")
 
-    def set_budget(self, ensemble: str, limit: int, period: str = "none") -> Budget:
-        return self._ask(Budget, "PUT", f"/budgets/{ensemble}", body={"limit": limit, "period": period})
+    def set_budget(self, ensemble: str, limit: int, period: str | None = None, restart: bool = False) -> Budget:
+        body = {"limit": limit, "period": period, "restart": restart}
+        return self._ask(Budget, "PUT", f"/budgets/{ensemble}", body=body)
 
     def ready(self) -> bool:
         try:

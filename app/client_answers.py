@@ -105,6 +105,7 @@ class Explanation:
     """The answer to one record."""
 
     id: UUID
+    charged: int
     status: str
     error: str | None
     queries: int
@@ -121,4 +122,5 @@ class Answer:
     version: int
     target: str
     queries: int
+    charged: int
     explanations: list[Explanation]

@@ -17,6 +17,8 @@ from models import errors as method
 from models.errors import RecourseError
 
 MEDIA_TYPE = "application/problem+json"
+MOST_FIELDS = 100
+"""Wrong fields that one answer names."""
 RETRY_SOON = {"Retry-After": "1"}
 
 
@@ -158,7 +160,7 @@ def _from_validation(request: Request, error: Exception) -> JSONResponse:
     if broken is not None:
         detail = f"the body is not JSON: {broken['ctx']['error']} at character {broken['loc'][-1]}"
         return answer(request_id_of(request), MALFORMED, detail)
-    fields = [{"field": _field_name(one["loc"]), "message": one["msg"]} for one in found]
+    fields = [{"field": _field_name(one["loc"]), "message": one["msg"]} for one in found[:MOST_FIELDS]]
     detail = "; ".join(f"{one['field']}: {one['message']}" for one in fields[:3])
     return answer(request_id_of(request), INVALID, detail, fields)
 

@@ -4,12 +4,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import BoundedSemaphore
 
+from anyio import CapacityLimiter
+
 from app.artifacts import ArtifactStore, open_store
 from app.blackbox.registry import EnsembleRegistry
 from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.keys import Keyring, open_keyring
 from app.ledger.ledger import Ledger
+from app.services.active import ActiveVersions
 from app.services.decisions import DecisionWriter
 from app.services.idempotency import Once
 from app.services.key_cache import KeyCache
@@ -17,6 +20,7 @@ from app.settings import Settings
 from app.training.protocol import TrainingQueue
 
 TABLES_AT_ONCE = 2
+ASKING_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,13 @@ class Resources:
     keyring: Keyring
     keys: KeyCache = field(repr=False)
     registry: EnsembleRegistry = field(repr=False)
+    active: ActiveVersions = field(repr=False)
     decisions: DecisionWriter = field(repr=False)
     once: Once = field(repr=False)
     table_room: BoundedSemaphore = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
+    asking_room: CapacityLimiter = field(repr=False)
+    """Threads that wait for remote black boxes: not those that everything else needs."""
 
 
 def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
@@ -52,7 +59,9 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         keyring=keyring,
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
         registry=EnsembleRegistry(settings, database, ledger, keyring),
+        active=ActiveVersions(database),
         decisions=DecisionWriter(database),
         once=Once(database, settings.idempotency_open_seconds),
         table_room=BoundedSemaphore(TABLES_AT_ONCE),
+        asking_room=CapacityLimiter(ASKING_AT_ONCE),
     )

@@ -40,8 +40,9 @@ fi
 # pip in the build looks where pip looks here: its configuration, and the folders that this names.
 "$python" docker/pip_settings.py "$work/pip.conf" > "$work/pip.mounts"
 for target in api worker; do
+    # No --layers: the vfs driver copies the whole tree for each, which took 50 GB.
     # shellcheck disable=SC2046  # one option a line, without blanks in it
-    buildah bud --isolation chroot --pull-never --layers --file docker/Dockerfile --target "$target" \
+    buildah bud --isolation chroot --pull-never --file docker/Dockerfile --target "$target" \
         --volume "$work/pip.conf:/etc/pip.conf:ro" $(cat "$work/pip.mounts") \
         --build-arg "TORCH_INDEX=${TORCH_INDEX:-}" --tag "recourse-$target:0.1.0" .
     container=$(buildah from --pull-never "recourse-$target:0.1.0")

@@ -1,6 +1,7 @@
 """`python -m worker`, which `recourse worker` starts: the explainer's server and the trainer, or one of them.
 
-Each is a process of its own. When one of them ends, so does the other: whoever runs the worker starts it anew.
+Each is a process of its own. When one of them ends, so does the other: whoever runs the worker starts it anew. When
+this process ends, be it by kill -9, so do they.
 """
 
 import signal
@@ -15,19 +16,25 @@ import typer
 from app import logs
 from app.db.engine import open_database
 from app.settings import Settings
+from worker.orphans import end_with_parent
 
 Part = Literal["explain", "train"]
 PARTS: dict[Part, tuple[str, ...]] = {
-    "explain": ("-m", "worker.explainer"),
-    "train": ("-m", "worker", "--only", "train"),
+    "explain": ("-m", "worker.explainer", "--with-parent"),
+    "train": ("-m", "worker", "--only", "train", "--with-parent"),
 }
 STOP_SECONDS = 60.0
 
 log = structlog.get_logger()
 
 
-def run(only: Annotated[str | None, typer.Option(help="explain or train; by default both.")] = None) -> None:
+def run(
+    only: Annotated[str | None, typer.Option(help="explain or train; by default both.")] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", help="End when stdin ends.")] = False,
+) -> None:
     """Explain and train for an API that runs elsewhere."""
+    if with_parent:
+        end_with_parent()
     settings = Settings()
     logs.configure(settings)
     if only == "train":
@@ -60,7 +67,10 @@ def _supervise(parts: tuple[Part, ...]) -> int:
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopped.append(number))
-    children = [subprocess.Popen([sys.executable, *PARTS[part]], start_new_session=True) for part in parts]
+    children = [
+        subprocess.Popen([sys.executable, *PARTS[part]], stdin=subprocess.PIPE, start_new_session=True)
+        for part in parts
+    ]
     while not stopped and all(child.poll() is None for child in children):
         time.sleep(0.1)
     code = 0 if stopped else next(child.returncode for child in children if child.poll() is not None)

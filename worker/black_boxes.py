@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from app.blackbox.meter import EnsembleMeter
-from app.blackbox.registry import EnsembleRegistry
+from app.blackbox.registry import EnsembleRegistry, check_alike
 from app.db import ensembles, local_ensembles
 from app.db.answers import AnswerOwner
 from app.db.types import AnyRow
@@ -12,7 +12,8 @@ from app.keys import open_keyring
 from app.ledger.ledger import utc_now
 from app.training.request import TrainRequest
 from models.ensemble.local import LocalEnsemble
-from models.schema import Schema
+from models.errors import SchemaError
+from models.schema import Schema, override_table
 from models.study import Study
 from worker.bench import Bench
 from worker.members import train_members
@@ -37,10 +38,15 @@ def find_registered(bench: Bench, name: str) -> AnyRow:
     return row
 
 
-def registered_schema(row: AnyRow, label: str | None, request: TrainRequest) -> Schema:
+def registered_schema(name: str, schema: Schema, label: str | None, request: TrainRequest) -> Schema:
     """What the ensemble takes; the request may only narrow what an applicant can change."""
-    schema = Schema.from_json(row.schema)
-    return replace(schema, label=label or schema.label).with_overrides(request.overrides)
+    protected = {feature.name for feature in schema.features if feature.protected}
+    for feature, changes in override_table(request.overrides).items():
+        if feature in protected and changes.get("protected") is False:
+            raise SchemaError(f"Feature '{feature}' is protected by the schema of ensemble '{name}'; it stays so.")
+    narrowed = replace(schema, label=label or schema.label).with_overrides(request.overrides)
+    check_alike(name, schema, narrowed)
+    return narrowed
 
 
 def ensure_local(bench: Bench, model_name: str, request: TrainRequest, classes: tuple[str, ...]) -> int:

@@ -32,6 +32,7 @@ from app.explaining.opening import open_resident
 from app.explaining.protocol import Explainer
 from app.settings import Settings
 from models.errors import ConfigError, RecourseError
+from worker.orphans import end_with_parent
 
 MOST_ORDERS = 100_000
 """Orders with queries that are remembered, so that none runs twice."""
@@ -163,6 +164,7 @@ def serve(settings: Settings, host: str, port: int) -> None:
 
     async def run() -> None:
         logger.info("explaining", host=host, port=port)
+        explainer.start()
         server = _Server(config)
         running = asyncio.get_running_loop()
         for sent in (signal.SIGTERM, signal.SIGINT):
@@ -186,8 +188,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings()
     parser.add_argument("--host", default=settings.explainer_host)
     parser.add_argument("--port", type=int, default=settings.explainer_port)
+    parser.add_argument("--with-parent", action="store_true", help="end when stdin ends")
     options = parser.parse_args(arguments)
     logs.configure(settings)
+    if options.with_parent:
+        end_with_parent()
     serve(settings, options.host, options.port)
     return 0
 

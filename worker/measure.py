@@ -1,7 +1,7 @@
 """The figures of a new version, on records that nothing was trained on.
 
 `expected` is what the surrogate says of its own answers, without a query. `verified` puts a few of those answers to the
-ensemble, paid from the job's queries: null where none were left.
+ensemble, paid from the job's queries: null where none were left. `beside_oracle` compares some with the oracle's.
 """
 
 import numpy as np
@@ -12,12 +12,14 @@ from models.ensemble.local import LocalEnsemble
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import agreement, answered
 from models.errors import QueryLimitError
+from models.evaluation import answered_records
+from models.matrix import Records
 from models.model import RecourseModel
 from models.polishing import count_changes
-from models.records import check_record
 from models.scoring import Targets, score_points
 from models.search import SearchConfig, explain
 from models.study import Study
+from worker.beside_oracle import Sample, beside_oracle
 
 RECORDS = 200
 REFUSED = 0.5
@@ -36,21 +38,29 @@ def measure(model: RecourseModel, study: Study, ensemble: Ensemble, plan: Plan, 
     records = study.test.records[rows]
     found = explain(model, records, target, None, SearchConfig(seed=seed))
     solved = np.array([bool(explanation.counterfactuals) for explanation in found], dtype=bool)
-    best = [explanation.counterfactuals[0].record for explanation in found if explanation.counterfactuals]
-    schema, encoder = model.encoder.schema, model.encoder
-    answers = np.array([check_record(schema, record)[0] for record in best]).reshape(-1, len(schema.features))
-    if not len(answers):
-        return {"expected": {"records": len(rows), "answered": 0.0}}
-    points, origin = encoder.encode(answers), encoder.encode(records[solved])
-    expected = {
-        "records": len(rows),
-        "answered": float(solved.mean()),
-        "agreement": float(score_points(model, points, target[solved]).agreement.mean()),
-        "cost": float(cost(points, origin).mean()),
-        "changes": float(count_changes(answers, records[solved]).mean()),
+    answers = answered_records(model.encoder, records, found)
+    metrics: dict[str, object] = {"expected": {"records": len(rows), "answered": 0.0}}
+    if solved.any():
+        chosen = answers[solved], records[solved], target[solved]
+        metrics["expected"] = _expected(model, *chosen) | {"records": len(rows), "answered": float(solved.mean())}
+        metrics["verified"] = _verify(ensemble, chosen[0][: plan.checks], chosen[2][: plan.checks])
+    compared = slice(plan.oracle_records)
+    if plan.oracle_records:
+        sample = Sample(records[compared], target[compared], answers[compared])
+        metrics["beside_oracle"] = beside_oracle(model, study.training, ensemble, sample, seed)
+    elif plan.skipped is not None:
+        metrics["beside_oracle"] = {"skipped": plan.skipped}
+    return metrics
+
+
+def _expected(model: RecourseModel, answers: Records, records: Records, target: Targets) -> dict[str, float]:
+    """answers, records (n, F), target (n,) -> means, the agreement as the surrogate expects it"""
+    points = model.encoder.encode(answers)
+    return {
+        "agreement": float(score_points(model, points, target).agreement.mean()),
+        "cost": float(cost(points, model.encoder.encode(records)).mean()),
+        "changes": float(count_changes(answers, records).mean()),
     }
-    verified = _verify(ensemble, answers[: plan.checks], target[solved][: plan.checks])
-    return {"expected": expected, "verified": verified}
 
 
 def _choose(model: RecourseModel, study: Study, seed: int) -> tuple[np.ndarray, Targets]:

@@ -12,9 +12,11 @@ from app.services.uploaded_table import TableLimits, read_table
 from app.training.plan import Plan, make_plan
 from app.training.request import TrainRequest
 from models.datasets import Dataset
+from models.density import trust_threshold
 from models.errors import ConfigError
 from models.model import RecourseModel
 from models.pace import Checkpoints
+from models.schema import Schema
 from models.study import Study, make_study, study_of
 from models.training import train
 from worker.bench import Bench
@@ -29,7 +31,7 @@ from worker.black_boxes import (
 from worker.measure import measure, member_accuracy
 from worker.progress import Units
 from worker.publish import Product, publish
-from worker.reserved import dispatched_before, kept_alive, reserve
+from worker.reserved import dispatched_before, kept_alive, reserve_plan
 
 
 def run_training(bench: Bench) -> UUID:
@@ -41,9 +43,10 @@ def run_training(bench: Bench) -> UUID:
     registered = None if request.ensemble is None else find_registered(bench, request.ensemble)
     study = _study(bench, request, registered)
     check_top_features(plan.config, study)
+    _tell_protected(bench, study)
     classes = study.encoder.schema.classes
     ensemble_id = registered.id if registered else ensure_local(bench, job.model_name, request, classes)
-    reservation = reserve(bench.held, bench.ledger, ensemble_id, plan.total)
+    reservation, plan = reserve_plan(bench.held, bench.ledger, ensemble_id, plan)
     before = dispatched_before(bench.held, reservation)
     with kept_alive(bench.ledger, reservation, bench.settings.budget_lease_seconds / 4):
         boxes = open_registered(bench, registered) if registered else train_local(bench, ensemble_id, request, study)
@@ -72,10 +75,17 @@ def _study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> St
     frame = read_table(path, limits).frame
     label = request.label or row.label
     if registered is not None:
-        return study_of(registered_schema(registered, label, request), frame, request.seed)
+        schema = registered_schema(registered.name, Schema.from_json(registered.schema), label, request)
+        return study_of(schema, frame, request.seed)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     return make_study(Dataset(row.name, frame, label, request.overrides), request.seed)
+
+
+def _tell_protected(bench: Bench, study: Study) -> None:
+    names = [feature.name for feature in study.encoder.schema.features if feature.protected]
+    if names:
+        bench.held.log(f"Protected, so never suggested as something to change: {', '.join(names)}.")
 
 
 def _make(
@@ -86,6 +96,7 @@ def _make(
     bench.progress.show("measure")
     metrics = measure(model, study, asked, plan, request.seed)
     metrics |= {"queries": bench.progress.queries(), "rows": len(study.training)}
+    metrics["trust_threshold"] = trust_threshold(model.config.noise)
     if boxes.trained is not None:
         metrics["members"] = member_accuracy(boxes.trained, study)
     return Product(model, boxes.trained, boxes.owner, metrics)

@@ -30,12 +30,16 @@ def page(order: PageQuery, caller: Caller, database: DatabaseDep, ledger: Ledger
     return Page(items=[_shown(balance) for balance in found], next=following)
 
 
-@router.put("/{ensemble}", operation_id="set_budget", responses=problems(*WITH_BODY, 404))
+@router.put("/{ensemble}", operation_id="set_budget", responses=problems(*WITH_BODY, 404, 409))
 def put(
     ensemble: NameInPath, body: BudgetBody, caller: AdminCaller, database: DatabaseDep, ledger: LedgerDep
 ) -> BudgetAnswer:
-    """Set the limit. Below what is used it stops new requests; nothing that was promised is taken back."""
-    return _shown(budgets.set_budget(database, ledger, caller.tenant_id, ensemble, body.limit, body.period))
+    """Set the limit. Below what is used it stops new requests; nothing that was promised is taken back.
+
+    Another `period` counts anew: where queries are used already, that needs `restart`, else the answer is a 409.
+    """
+    wanted = body.limit, body.period, body.restart
+    return _shown(budgets.set_budget(database, ledger, caller.tenant_id, ensemble, *wanted))
 
 
 @router.get("/{ensemble}/usage", operation_id="show_usage", responses=problems(404, 413))

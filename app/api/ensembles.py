@@ -24,6 +24,7 @@ def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -
         tuple(endpoint.endpoint() for endpoint in body.endpoints),
         body.budget.limit,
         body.budget.period,
+        body.budget.restart,
     )
     return EnsembleAnswer.model_validate(ensembles.register(resources, caller.tenant_id, wanted))
 

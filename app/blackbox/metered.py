@@ -45,6 +45,7 @@ class MeteredEnsemble:
         self._deadline = deadline or Deadline.never()
         self._missing: dict[str, MissingVote] = {}
         self._reused = 0
+        self._charges = np.zeros(0, dtype=np.intp)
 
         self._reachable, self._put = _sealed(box, self._deadline)
 
@@ -72,6 +73,11 @@ class MeteredEnsemble:
         return self._reused
 
     @property
+    def charges(self) -> NDArray[np.intp]:
+        """What each record of the last call cost (n,)."""
+        return self._charges
+
+    @property
     def missing(self) -> tuple[MissingVote, ...]:
         """The members that were missing so far, each with its last reason."""
         return tuple(self._missing.values())
@@ -87,10 +93,13 @@ class MeteredEnsemble:
         votes = self._cache.find(list(rows))
         spent_before = self._allowance.spent
         missing: dict[str, MissingVote] = {}
-        asked = 0
+        asked, costs = 0, dict.fromkeys(rows, 0)
         for members, chunk in self._purchases(list(rows), votes):
-            asked += len(chunk)
+            asked, before = asked + len(chunk), self._allowance.spent
             missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
+            costs |= dict.fromkeys(chunk, (self._allowance.spent - before) // len(chunk))
+        # A record that stands twice in a call is paid for once, with its first copy.
+        self._charges = np.array([costs.pop(key, 0) for key in keys], dtype=np.intp)
         self._missing |= missing
         self._reused += len(keys) - asked
         nothing = np.empty((len(self.member_names), 0, len(self.classes)))

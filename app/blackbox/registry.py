@@ -4,8 +4,9 @@ The API, the explainer and the trainer use it; what they get can be asked throug
 """
 
 import json
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from pydantic import SecretStr
@@ -17,21 +18,29 @@ from app.db import ensembles
 from app.db.answers import AnswerOwner
 from app.db.engine import Database
 from app.db.types import AnyRow, Document
-from app.errors import NotFoundError
+from app.errors import ConflictError, NotFoundError
 from app.keys import Keyring
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.ensemble.protocol import Ensemble
 from models.errors import ConfigError
-from models.schema import Schema
+from models.schema import Feature, Schema
 
 MOST_OPEN = 32
+GRACE_SECONDS = 60.0
 
 
 class EnsembleRegistry:
     """Opens ensembles; remote ones stay open, with their connections and breakers, until their row changes."""
 
-    def __init__(self, settings: Settings, database: Database, ledger: Ledger, keyring: Keyring) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        ledger: Ledger,
+        keyring: Keyring,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
         self._ledger = ledger
         self._keyring = keyring
@@ -39,8 +48,10 @@ class EnsembleRegistry:
             settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
         )
         self._open: OrderedDict[tuple[int, int], tuple[object, EnsembleMeter]] = OrderedDict()
-        self._retired: list[EnsembleMeter] = []
-        """Replaced or put aside; a request may still be using one, so they are closed at the end only."""
+        self._retired: list[tuple[float, EnsembleMeter]] = []
+        """Replaced or put aside, and when: a request may still be using one, as long as the longest deadline lasts."""
+        self._grace = settings.max_deadline_ms / 1000 + GRACE_SECONDS
+        self._clock = clock
         self._lock = Lock()
 
     def local(self, ensemble: Ensemble, tenant_id: int, ensemble_id: int, version: str) -> EnsembleMeter:
@@ -48,12 +59,16 @@ class EnsembleRegistry:
         owner = AnswerOwner(tenant_id, ensemble_id, version)
         return EnsembleMeter.local(ensemble, self._database, self._ledger, owner)
 
-    def remote(self, tenant_id: int, ensemble_id: int) -> EnsembleMeter:
-        """The tenant's registered ensemble as its row says now; do not close it, the registry does."""
+    def remote(self, tenant_id: int, ensemble_id: int, asked: Schema) -> EnsembleMeter:
+        """The tenant's registered ensemble as its row says now, for a model of the schema `asked`.
+
+        Do not close it, the registry does.
+        """
         with self._database.reading() as connection:
             row = ensembles.find_by_id(connection, tenant_id, ensemble_id)
         if row is None:
             raise NotFoundError(f"there is no ensemble {ensemble_id}: see GET /ensembles")
+        check_alike(row.name, Schema.from_json(row.schema), asked)
         return self.remote_of(row)
 
     def remote_of(self, row: AnyRow) -> EnsembleMeter:
@@ -65,12 +80,12 @@ class EnsembleRegistry:
             held = self._open.get(key)
             if held is None or held[0] != state:
                 if held is not None:
-                    self._retired.append(held[1])
+                    self._retire(held[1])
                 held = (state, self._connect(row))
                 self._open[key] = held
             self._open.move_to_end(key)
             if len(self._open) > MOST_OPEN:
-                self._retired.append(self._open.popitem(last=False)[1][1])
+                self._retire(self._open.popitem(last=False)[1][1])
             return held[1]
 
     def check(self, schema: Schema, endpoints: Sequence[Endpoint]) -> None:
@@ -90,10 +105,18 @@ class EnsembleRegistry:
 
     def close(self) -> None:
         with self._lock:
-            for meter in (*self._retired, *(meter for _, meter in self._open.values())):
+            for _, meter in (*self._retired, *self._open.values()):
                 meter.close()
             self._open.clear()
             self._retired.clear()
+
+    def _retire(self, meter: EnsembleMeter) -> None:
+        """Put it aside, and close those that nobody can be using any more: each has a thread and connections."""
+        now = self._clock()
+        over = [old for since, old in self._retired if now - since > self._grace]
+        self._retired = [*((since, old) for since, old in self._retired if now - since <= self._grace), (now, meter)]
+        for old in over:
+            old.close()
 
     def _connect(self, row: AnyRow) -> EnsembleMeter:
         secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
@@ -101,6 +124,29 @@ class EnsembleRegistry:
         owner = AnswerOwner(row.tenant_id, row.id, row.version)
         schema = Schema.from_json(row.schema)
         return EnsembleMeter.remote(schema, endpoints, self._addresses, self._database, self._ledger, owner)
+
+
+def check_alike(name: str, registered: Schema, asked: Schema) -> None:
+    """ConflictError unless a record matrix and its probabilities mean the same to the model and to the ensemble.
+
+    Records travel as numbers: with another order of the features, categories or classes the ensemble would be asked
+    about another applicant, or its votes counted for another class.
+    """
+    pairs = zip(registered.features, asked.features, strict=False)
+    unlike = [ours.name for theirs, ours in pairs if _values(theirs) != _values(ours)]
+    if registered.classes != asked.classes:
+        fact = f"its classes are {', '.join(registered.classes)}, the model's are {', '.join(asked.classes)}"
+    elif registered.names != asked.names:
+        fact = "its features, or their order, are not those of the model"
+    elif unlike:
+        fact = f"the kind of '{unlike[0]}', or the order of its categories, is not that of the model"
+    else:
+        return
+    raise ConflictError(f"the schema of ensemble '{name}' is another, {fact}: register the model's, or train anew")
+
+
+def _values(feature: Feature) -> tuple[object, ...]:
+    return feature.kind, feature.categories
 
 
 def describe(endpoint: Endpoint) -> dict[str, Document]:

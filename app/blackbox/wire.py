@@ -72,10 +72,11 @@ def decode_response(body: bytes, rows: int, classes: int) -> dict[str, NDArray[n
 
 def _tensor(output: dict[str, object], rows: int, classes: int) -> NDArray[np.float64] | None:
     """The output's data, flat or nested, or None if it is not a float tensor of the shape asked for."""
-    if output.get("shape") != [rows, classes] or output.get("datatype") not in FLOATS:
+    datatype = output.get("datatype")
+    if output.get("shape") != [rows, classes] or not isinstance(datatype, str) or datatype not in FLOATS:
         return None
     try:
         data = np.asarray(output.get("data"), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return data.reshape(rows, classes) if data.size == rows * classes else None

@@ -1,6 +1,7 @@
 """`recourse budget`: what is left, and whether the books are right."""
 
 from contextlib import closing
+from typing import Annotated
 
 import typer
 
@@ -42,10 +43,16 @@ def show(tenant: str, ensemble: str) -> None:
 
 
 @app.command("set")
-def set_limit(tenant: str, ensemble: str, limit: int, period: Period = Period.NONE) -> None:
+def set_limit(
+    tenant: str,
+    ensemble: str,
+    limit: int,
+    period: Annotated[Period | None, typer.Option(help="As it is, if left out.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Let another period count anew.")] = False,
+) -> None:
     """Set the limit; below what is used it stops new reservations, and nothing is lost."""
     with closing(open_database(Settings().database)) as database:
-        balance = Ledger(database).set_limit(*_ids(database, tenant, ensemble), limit, period)
+        balance = Ledger(database).set_limit(*_ids(database, tenant, ensemble), limit, period, restart)
     typer.echo(f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}")
 
 

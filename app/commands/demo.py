@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from app.commands.console import notes
+
 
 def demo(
     port: Annotated[int, typer.Option(help="The port to serve on.", min=1, max=65535)] = 8000,
@@ -13,4 +15,8 @@ def demo(
     """Serve, train on made-up loans, explain refused applicants, and show where to look."""
     from app.commands.demo_run import run
 
-    run(port, once, effort)
+    try:
+        run(port, once, effort)
+    except KeyboardInterrupt:
+        notes().print("Stopped. What was trained so far is kept; the next demo goes on with it.")
+        raise typer.Exit(130) from None

@@ -1,6 +1,7 @@
 """The work of `recourse demo`: a service as a child process, and a client that does what a lender would."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.client import RecourseClient
+from app.client import ENDED, RecourseClient
+from app.client_answers import Job
 from app.commands.console import answers, notes
 from app.commands.remote_table import answer_table
 from app.errors import ServiceError
@@ -29,6 +31,7 @@ APPLICANTS = 3
 START_SECONDS = 300.0
 DEADLINE_MS = 300_000
 """The first request loads the model, which takes a while on a busy machine."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PHASES = {
     "data": "reading the table",
     "ensemble": "training the lender's seven models",
@@ -43,6 +46,8 @@ PHASES = {
 
 def run(port: int, once: bool, effort: float) -> None:
     settings, console = Settings(), notes()
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
     if not settings.embedded or settings.database_url is not None:
         raise ConfigError("the demo runs all in one place: unset RECOURSE_DATABASE_URL, _REDIS_URL and _EXPLAINER_URL")
     with _service(settings, port, console) as (url, child):
@@ -53,11 +58,30 @@ def run(port: int, once: bool, effort: float) -> None:
             _tell_budget(client)
         _tell_address(url, settings)
         if not once:
-            notes().print("\nCtrl-C ends it.")
             try:
+                notes().print("\nCtrl-C ends it.")
                 child.wait()
             except KeyboardInterrupt:
                 notes().print("Stopping.")
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """To be killed, or to lose the terminal, is to be interrupted: the service must not outlive us."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interruption that comes meanwhile waits until the end: a child that we know not yet could not be ended."""
+    came: list[int] = []
+    before = [signal.signal(number, lambda number, frame: came.append(number)) for number in SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -67,16 +91,17 @@ def _service(settings: Settings, port: int, console: Console) -> Iterator[tuple[
     settings.var_dir.mkdir(parents=True, exist_ok=True)
     log = settings.var_dir / "demo.log"
     command = [sys.executable, "-c", "from app.cli import main; main()", "serve", "--port", str(port)]
-    with log.open("wb") as file:
-        child = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
+    url, child = f"http://127.0.0.1:{port}", None
     try:
+        with log.open("wb") as file, _uninterrupted():
+            child = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ, start_new_session=True)
         with console.status("starting the service"):
             _wait(url, child, log)
         yield url, child
     finally:
-        child.terminate()
-        child.wait()
+        if child is not None:
+            child.terminate()
+            child.wait()
 
 
 def _check_free(port: int) -> None:
@@ -101,13 +126,25 @@ def _key(settings: Settings) -> str:
 
 
 def _train(client: RecourseClient, effort: float, console: Console) -> None:
+    begun = [job for job in client.jobs() if job.model == MODEL and job.state not in ENDED]
+    job = begun[0] if begun else _submit(client, effort, console)
+    _follow(client, job, console)
+    ended = client.job(job.id)
+    if ended.state != "done":
+        raise ServiceError(f"the training {ended.state}: {ended.error or 'see the page of the jobs'}")
+
+
+def _submit(client: RecourseClient, effort: float, console: Console) -> Job:
     data = loans()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "loans.csv"
         data.frame.to_csv(path, index=False)
         uploaded = client.upload(path, data.label)
     console.print(f"POST /datasets: {uploaded.rows} made-up applications. POST /train:")
-    job = client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "effort": effort})
+    return client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "effort": effort})
+
+
+def _follow(client: RecourseClient, job: Job, console: Console) -> None:
     columns = (TextColumn("{task.description:<36}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         bar, phase = None, ""
@@ -122,9 +159,6 @@ def _train(client: RecourseClient, effort: float, console: Console) -> None:
             bars.update(bar, total=event.data["steps"] or None, completed=event.data["step"])
         if bar is not None:
             bars.update(bar, total=1, completed=1)
-    ended = client.job(job.id)
-    if ended.state != "done":
-        raise ServiceError(f"the training {ended.state}: {ended.error or 'see the page of the jobs'}")
 
 
 def _explain(client: RecourseClient) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from models.documents import read_mapping
 from models.errors import DataError, SchemaError
+from models.frames import MISSING_TEXTS
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -48,8 +49,8 @@ def read_overrides(path: Path) -> Mapping[str, object]:
 def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:
     _check_header(path)
     if as_text:
-        return pd.read_csv(path, dtype=str)
-    return pd.read_csv(path, low_memory=False)
+        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=MISSING_TEXTS)
+    return pd.read_csv(path, low_memory=False, keep_default_na=False, na_values=MISSING_TEXTS)
 
 
 def _check_header(path: Path) -> None:

@@ -102,7 +102,9 @@ def _open_explainer(settings: Settings, database: Database, metrics: Metrics) ->
         return RemoteExplainer(urls, None if key is None else key.get_secret_value())
     from app.explaining.opening import open_resident
 
-    return open_resident(settings, database, metrics.registry)
+    explainer = open_resident(settings, database, metrics.registry)
+    explainer.start()
+    return explainer
 
 
 def _open_queue(settings: Settings) -> TrainingQueue:

@@ -28,7 +28,7 @@ class TrainOrder:
 Out = Annotated[Path, typer.Option(help="The folder to make; it must not exist.")]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"age": {"direction": "up"}}}.'),
+    typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"savings": {"direction": "up"}}}.'),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed and data give the same model.")]
 

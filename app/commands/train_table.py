@@ -30,6 +30,8 @@ def _facts(trained: Trained) -> Table:
     table = Table(show_header=False, title=f"Trained on {trained.name}", title_justify="left")
     table.add_row("classes", ", ".join(model.classes))
     table.add_row("features", flowing)
+    if protected := [feature.name for feature in model.encoder.schema.features if feature.protected]:
+        table.add_row("never suggested", f"{', '.join(protected)} (protected)")
     table.add_row("rows", f"{len(study.training)} training, {len(study.validation)} validation, {len(study.test)} test")
     effort = "" if settings.effort == 1 else f", effort {settings.effort:g}"
     table.add_row("settings", f"{settings.preset}, {settings.tuning} ensemble, seed {trained.order.seed}{effort}")

@@ -61,7 +61,8 @@ def jobs(frame: Frame) -> Response:
 @router.get("/keys")
 def keys(frame: Frame) -> Response:
     if not frame["admin"]:
-        return render("refused.html", {**frame, "message": "Only an admin key may see and make keys."}, 403)
+        told = {"title": "Not with this key", "message": "Only an admin key may see and make keys."}
+        return render("refused.html", {**frame, **told}, 403)
     return render("keys.html", frame)
 
 
@@ -70,6 +71,7 @@ def explanation(explanation_id: UUID, frame: Frame, caller: Caller, database: Da
     """The decision record, to read and to print."""
     try:
         row = explanations.find_explanation(database, caller.tenant_id, explanation_id)
-    except NotFoundError as error:
-        return render("refused.html", {**frame, "message": f"{error}"}, 404)
+    except NotFoundError:
+        told = {"title": "No such record", "message": f"There is no decision record {explanation_id} among yours."}
+        return render("refused.html", {**frame, **told}, 404)
     return render("explanation.html", {**frame, "decision": row})

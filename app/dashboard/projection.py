@@ -8,7 +8,8 @@ from app.ledger.results import Balance
 from app.ledger.usage import UsagePoint
 
 SPAN = timedelta(days=7)
-LEAST_SPAN = timedelta(hours=1)
+LEAST_SPAN = timedelta(days=1)
+"""One training in the first hour is no pace of 24 trainings a day."""
 FARTHEST = timedelta(days=3650)
 
 

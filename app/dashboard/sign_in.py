@@ -30,7 +30,10 @@ async def sign_in(
     key: Annotated[str, Form(max_length=1000)] = "",
     target: Annotated[str, Form(alias="next", max_length=500)] = "/",
 ) -> Response:
-    """The key's session as a cookie that scripts cannot read and other sites cannot send."""
+    """The key's session as a cookie that scripts cannot read and other sites cannot send.
+
+    Behind a proxy that has the TLS only the browser knows that there is any: it names the page that the form is on.
+    """
     _check_origin(request)
     try:
         principal = await to_thread.run_sync(resources.keys.look_up, key.strip())
@@ -44,7 +47,7 @@ async def sign_in(
         max_age=int(sessions.LIFETIME.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure="https" in (request.url.scheme, urlsplit(request.headers.get("Origin", "")).scheme),
     )
     return answer
 

@@ -48,10 +48,12 @@ WRITTEN = table(
     *(column(name, JsonText() if name in TEXTS else Explanation.__table__.c[name].type) for name in FIELDS),
 )
 
+_ADD = insert(WRITTEN)
+
 
 def add(connection: Connection, decisions: Sequence[Decision]) -> None:
     """Store decision records."""
-    connection.execute(insert(WRITTEN), [{name: getattr(one, name) for name in FIELDS} for one in decisions])
+    connection.execute(_ADD, [{name: getattr(one, name) for name in FIELDS} for one in decisions])
 
 
 def find(connection: Connection, tenant_id: int, explanation_id: UUID) -> AnyRow | None:

@@ -40,18 +40,30 @@ def versions(connection: Connection, tenant_id: int, model_id: UUID, below: int 
 def activate(connection: Connection, tenant_id: int, name: str, number: int) -> bool:
     """Let the version of that number answer from now on; False if there is none."""
     model = select(ModelRow.id).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name).scalar_subquery()
-    chosen = select(ModelVersion.id).where(
-        ModelVersion.tenant_id == tenant_id, ModelVersion.model_id == model, ModelVersion.number == number
-    )
-    version_id = connection.execute(chosen).scalar_one_or_none()
-    if version_id is None:
+    table = ModelVersion.__table__
+    chosen = owned(table, tenant_id).where(table.c.model_id == model, table.c.number == number)
+    version = connection.execute(chosen).one_or_none()
+    if version is None:
         return False
     connection.execute(
         update(ModelRow)
         .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
-        .values(active_version_id=version_id)
+        .values(active_version_id=version.id)
     )
+    _serve_ensemble(connection, version)
     return True
+
+
+def _serve_ensemble(connection: Connection, version: AnyRow) -> None:
+    """The ensemble that was trained with the active version is the one that is asked; a registered one stays."""
+    values = {"version": version.ensemble_version, "classes": version.classes, "schema": version.schema}
+    members = (version.metrics or {}).get("members")
+    connection.execute(
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == version.tenant_id, EnsembleRow.id == version.ensemble_id)
+        .where(EnsembleRow.kind == "local")
+        .values(values if members is None else values | {"members": list(members)})
+    )
 
 
 def newest_of_ensemble(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> UUID | None:

@@ -2,29 +2,41 @@
 
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, bindparam, select
 
 from app.db.service_tables import ModelRow, ModelVersion
 from app.db.tables import EnsembleRow
 from app.db.types import AnyRow
 
+# Built once: every request asks for the active version, and to build the statement takes longer than to run it.
+_NAMED = (
+    select(ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model"))
+    .join(ModelRow, ModelRow.id == ModelVersion.model_id)
+    .where(ModelRow.tenant_id == bindparam("tenant_id"), ModelRow.name == bindparam("name"))
+)
+_ACTIVE = _NAMED.where(ModelRow.active_version_id == ModelVersion.id)
+_NUMBERED = _NAMED.where(ModelVersion.number == bindparam("number"))
+
 
 def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """version_id, number, model of the version that answers under the model's name; None if there is none."""
-    statement = (
-        _named()
-        .where(ModelRow.active_version_id == ModelVersion.id)
-        .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
-    )
-    return connection.execute(statement).one_or_none()
+    return connection.execute(_ACTIVE, {"tenant_id": tenant_id, "name": name}).one_or_none()
 
 
 def find_numbered(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow | None:
     """version_id, number, model of one version of the model, active or not."""
-    statement = _named().where(
-        ModelRow.tenant_id == tenant_id, ModelRow.name == name, ModelVersion.number == number
+    return connection.execute(_NUMBERED, {"tenant_id": tenant_id, "name": name, "number": number}).one_or_none()
+
+
+def list_active(connection: Connection, most: int) -> list[AnyRow]:
+    """tenant_id and version_id of the active versions, of all tenants: an explainer serves them all. Newest first."""
+    statement = (
+        select(ModelRow.tenant_id, ModelVersion.id.label("version_id"))
+        .join(ModelVersion, ModelVersion.id == ModelRow.active_version_id)
+        .order_by(ModelVersion.created_at.desc())
+        .limit(most)
     )
-    return connection.execute(statement).one_or_none()
+    return list(connection.execute(statement))
 
 
 def find_place(connection: Connection, tenant_id: int, version_id: UUID) -> AnyRow | None:
@@ -42,9 +54,3 @@ def find_place(connection: Connection, tenant_id: int, version_id: UUID) -> AnyR
         .where(ModelVersion.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id, ModelVersion.id == version_id)
     )
     return connection.execute(statement).one_or_none()
-
-
-def _named() -> Select[UUID, int, str]:
-    return select(
-        ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model")
-    ).join(ModelRow, ModelRow.id == ModelVersion.model_id)

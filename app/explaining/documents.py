@@ -17,7 +17,7 @@ def record_answer(answer: Explanation, trajectory: Sequence[PathPoint] | None = 
     if trajectory is not None:
         document["trajectory"] = [_point_document(point) for point in trajectory]
     # What is not a finite number has no JSON; "null" says that it is not known.
-    return RecordAnswer(answer.status.value, answer.queries, to_json(document, inf_nan_mode="null"))
+    return RecordAnswer(answer.status.value, answer.queries, to_json(document, inf_nan_mode="null"), answer.charged)
 
 
 def explanation_document(answer: Explanation) -> Document:

@@ -1,6 +1,7 @@
 """The resident explainer of a process, from its settings. Only embedded mode and workers import it: it loads torch."""
 
 from datetime import timedelta
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -30,4 +31,5 @@ def open_resident(
         threads=settings.explain_threads,
     )
     metrics = None if registry is None else BatchMetrics(registry)
-    return ResidentExplainer(source.load, limits, settings.resident_models, metrics)
+    active = partial(source.active, settings.resident_models)
+    return ResidentExplainer(source.load, limits, settings.resident_models, metrics, active)

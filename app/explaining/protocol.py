@@ -44,12 +44,14 @@ class ExplainOrder:
 class RecordAnswer:
     """The answer to one record; `body` is its JSON object: status, counterfactuals, diagnosis, error, queries.
 
-    It is written once, by the engine, and goes as it is into the reply and into the decision record.
+    It is written once, by the engine, and goes as it is into the reply and into the decision record. charged: how many
+    of the queries were new; it is not in the body, which is the same each time.
     """
 
     status: str
     queries: int
     body: bytes
+    charged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

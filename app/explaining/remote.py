@@ -12,24 +12,25 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx
-
 from app.errors import AuthenticationError, DeadlineError, OverloadedError, UnavailableError
 from app.explaining import wire
 from app.explaining.addresses import Addresses
-from app.explaining.bundles import Bundler, Outcome
+from app.explaining.bundles import MOST_RECORDS, Bundler, Outcome
+from app.explaining.connections import Connections, LostError, NotSentError
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
 from models.errors import RecourseError
 
-CONNECT_SECONDS = 2.0
 STATE_SECONDS = 2.0
 REST_SECONDS = 1.0
 """A worker that could not be reached is asked last for so long."""
 SLACK_SECONDS = 5.0
 """How long after the deadline the worker's own answer is waited for."""
+FAULT = 500
+"""A worker answers so for a fault of its own; what is the order's has a lower status."""
+MOST_PATHS = 60 * MOST_RECORDS
+"""An order of more travels alone."""
 JOURNEYS = 3
 """Bundles that are under way to one worker: one is searched, one waits there, one travels."""
-NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @dataclass(eq=False)
@@ -49,17 +50,15 @@ class RemoteExplainer:
         self._addresses = Addresses(urls)
         self._workers: dict[str, _Worker] = {}
         self._bundler = Bundler(self._send_bundle, JOURNEYS * len(urls))
-        self._client = httpx.AsyncClient(
-            headers={} if key is None else {wire.KEY_HEADER: key},
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=connections, keepalive_expiry=30.0),
-            # A proxy of the environment has no business between the API and its workers.
-            trust_env=False,
-        )
+        self._connections = Connections({} if key is None else {wire.KEY_HEADER: key}, connections)
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
-        if order.max_queries == 0:
+        if order.max_queries == 0 and _is_small(order):
             try:
-                return await self._bundler.explain(order)
+                async with asyncio.timeout(None if math.isinf(order.deadline) else order.deadline - time.monotonic()):
+                    return await self._bundler.explain(order)
+            except TimeoutError:
+                raise _too_late() from None
             except OverloadedError:
                 if len(self._workers) == 1:
                     raise
@@ -82,9 +81,10 @@ class RemoteExplainer:
         workers = await self._known()
         states = [state for state in await asyncio.gather(*map(self._state_of, workers)) if state is not None]
         ready = [state for state in states if state.ready]
+        reason = states[0].reason if states else f"none of {len(workers)} workers answers"
         return ExplainerState(
             ready=bool(ready),
-            reason=None if ready else f"none of {len(workers)} workers answers",
+            reason=None if ready else reason,
             versions=sum(state.versions for state in states),
             queued_records=sum(state.queued_records for state in states),
             queue_limit=sum(state.queue_limit for state in states),
@@ -94,7 +94,7 @@ class RemoteExplainer:
     async def close(self) -> None:
         await self._bundler.close()
         await self._addresses.close()
-        await self._client.aclose()
+        self._connections.close()
 
     async def _known(self) -> list[_Worker]:
         """The workers as they are found now; one that stays keeps its count."""
@@ -109,14 +109,14 @@ class RemoteExplainer:
         while waiting:
             worker = waiting.popleft()
             try:
-                return await self._post(worker, path, body, deadline)
+                return await self._post(worker, path, body, deadline, repeatable)
             except (OverloadedError, UnavailableError) as error:
                 refusal = error
-            except NOT_SENT:
+            except NotSentError:
                 worker.rests_until = time.monotonic() + REST_SECONDS
-            except httpx.TimeoutException:
-                raise DeadlineError("the deadline passed before a worker answered: allow more time") from None
-            except httpx.TransportError:
+            except TimeoutError:
+                raise _too_late() from None
+            except LostError:
                 worker.rests_until = time.monotonic() + REST_SECONDS
                 if not repeatable:
                     fact = "the worker was lost while it ran the order, and what it asked is charged"
@@ -126,19 +126,18 @@ class RemoteExplainer:
                     waiting.append(worker)
         raise refusal
 
-    async def _post(self, worker: _Worker, path: str, body: bytes, deadline: float) -> bytes:
+    async def _post(self, worker: _Worker, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
         left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic()) + SLACK_SECONDS
-        timeout = httpx.Timeout(left, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
         worker.busy += 1
         try:
-            answer = await self._client.post(
-                worker.url + path, content=body, headers={"Content-Type": "application/json"}, timeout=timeout
-            )
+            answer = await self._connections.send("POST", worker.url + path, body, left)
         finally:
             worker.busy -= 1
-        if answer.status_code == 200:
-            return answer.content
-        error = wire.read_error(answer.content)
+        if answer.status == 200:
+            return answer.body
+        if answer.status >= FAULT and not repeatable:
+            raise LostError("the worker failed while it ran the order")
+        error = wire.read_error(answer.body)
         if isinstance(error, AuthenticationError):
             # The caller's own key is fine.
             raise UnavailableError("the worker does not take the API's key: set RECOURSE_WORKER_KEY alike on both")
@@ -146,7 +145,17 @@ class RemoteExplainer:
 
     async def _state_of(self, worker: _Worker) -> ExplainerState | None:
         try:
-            answer = await self._client.get(worker.url + "/state", timeout=STATE_SECONDS)
-            return wire.read_state(answer.content) if answer.status_code == 200 else None
-        except (httpx.HTTPError, ValueError, TypeError):
+            answer = await self._connections.send("GET", worker.url + "/state", seconds=STATE_SECONDS)
+            return wire.read_state(answer.body) if answer.status == 200 else None
+        # TimeoutError and lost connections are OSErrors.
+        except (OSError, ValueError, TypeError):
             return None
+
+
+def _is_small(order: ExplainOrder) -> bool:
+    """Whether it fits into a bundle: a larger one takes its worker long, and others would wait behind it here."""
+    return len(order.records) <= MOST_RECORDS and len(order.records) * order.candidates * order.k <= MOST_PATHS
+
+
+def _too_late() -> DeadlineError:
+    return DeadlineError("the deadline passed before a worker answered: allow more time")

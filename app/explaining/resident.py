@@ -3,7 +3,7 @@
 import asyncio
 import math
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,7 +18,8 @@ from app.explaining.batch_metrics import BatchMetrics
 from app.explaining.batcher import Batcher, BatchLimits
 from app.explaining.engine import config_of, count_nothing, run_batch
 from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, VerifyAnswer, VerifyOrder
-from app.explaining.versions import LoadedVersion, VersionShelf
+from app.explaining.versions import Key, LoadedVersion, VersionShelf
+from app.explaining.warming import Warming
 
 SWITCH_SECONDS = 0.0005
 ASKING_THREADS = 4
@@ -34,14 +35,18 @@ class ResidentExplainer:
         limits: BatchLimits | None = None,
         capacity: int = 4,
         metrics: BatchMetrics | None = None,
+        active: Callable[[], Sequence[Key]] = tuple,
     ) -> None:
-        """`load` reads a version of a tenant, and raises NotFoundError where there is none."""
+        """`load` reads a version of a tenant, and raises NotFoundError where there is none; `active` lists versions
+        that are wanted in memory before anybody asks.
+        """
         # One thread a batch: the matrices are small, and several batches can run beside each other instead.
         torch.set_num_threads(1)
         # A search is many small steps: at the default of 5 ms the event loop would read requests one batch too late.
         sys.setswitchinterval(SWITCH_SECONDS)
         self._limits = limits or BatchLimits()
         self._shelf = VersionShelf(load, capacity)
+        self._warming, self._warm = Warming(self._shelf, active), set[asyncio.Task[None]]()
         count = count_nothing if metrics is None else metrics.count_queries
         observe = None if metrics is None else metrics.observe
         self._batcher = Batcher(partial(run_batch, count=count), self._limits, observe)
@@ -49,6 +54,10 @@ class ResidentExplainer:
         self._closing = False
         if metrics is not None:
             metrics.watch_queue(lambda: self._batcher.pending)
+
+    def start(self) -> None:
+        """Begin to load what is active; until that is done the state says so."""
+        self._warm.add(asyncio.create_task(self._warming.run()))
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         kind = config_of(order)
@@ -63,9 +72,12 @@ class ResidentExplainer:
             return await asyncio.get_running_loop().run_in_executor(self._asking, work)
 
     async def state(self) -> ExplainerState:
+        reason = self._warming.reason if self._warm else None
+        if self._closing:
+            reason = "the explainer is shutting down"
         return ExplainerState(
-            ready=not self._closing,
-            reason="the explainer is shutting down" if self._closing else None,
+            ready=reason is None,
+            reason=reason,
             versions=len(self._shelf),
             queued_records=self._batcher.pending,
             queue_limit=self._limits.queue,
@@ -73,6 +85,8 @@ class ResidentExplainer:
 
     async def close(self) -> None:
         self._closing = True
+        for task in self._warm:
+            task.cancel()
         await self._batcher.close()
         self._shelf.close()
         self._asking.shutdown(wait=False)

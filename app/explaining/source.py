@@ -12,7 +12,7 @@ from app.db import serving
 from app.db.engine import Database
 from app.db.types import AnyRow
 from app.errors import NotFoundError
-from app.explaining.versions import LoadedVersion
+from app.explaining.versions import Key, LoadedVersion
 from models.artifact import load_ensemble_of, load_model
 from models.errors import ArtifactError
 from models.sealed import check_seal
@@ -42,8 +42,14 @@ class VersionSource:
         model = load_model(folder, self._device)
         if row.ensemble_kind == "remote":
             # Not kept: its row may change at any time, and the registry keeps what is open.
-            return LoadedVersion(model, partial(self._registry.remote, tenant_id, row.ensemble_id))
+            schema = model.encoder.schema
+            return LoadedVersion(model, partial(self._registry.remote, tenant_id, row.ensemble_id, schema))
         return LoadedVersion(model, _LocalMeter(self._registry, tenant_id, row, folder))
+
+    def active(self, most: int) -> list[Key]:
+        """The versions of all tenants that answer now, the newest first, at most so many."""
+        with self._database.reading() as connection:
+            return [(row.tenant_id, row.version_id) for row in serving.list_active(connection, most)]
 
 
 class _LocalMeter:

@@ -93,15 +93,17 @@ def _explain_order(document: Document) -> ExplainOrder:
 
 def write_explain_answer(answer: ExplainAnswer) -> bytes:
     """The bodies travel as texts: they are not read on the way."""
-    return to_json([(record.status, record.queries, record.body.decode()) for record in answer.records])
+    return to_json([(one.status, one.queries, one.body.decode(), one.charged) for one in answer.records])
 
 
 def read_explain_answer(body: bytes) -> ExplainAnswer:
     return _explain_answer(from_json(body))
 
 
-def _explain_answer(records: list[tuple[str, int, str]]) -> ExplainAnswer:
-    return ExplainAnswer(tuple(RecordAnswer(status, queries, text.encode()) for status, queries, text in records))
+def _explain_answer(records: list[tuple[str, int, str, int]]) -> ExplainAnswer:
+    return ExplainAnswer(
+        tuple(RecordAnswer(status, queries, text.encode(), charged) for status, queries, text, charged in records)
+    )
 
 
 def write_outcomes(outcomes: Sequence[ExplainAnswer | BaseException]) -> bytes:

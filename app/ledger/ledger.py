@@ -5,6 +5,9 @@ The invariant, always and after any crash: calls seen by the black box <= dispat
 Lowering a limit: from that moment nothing new is reserved until used + reserved fits under the new limit again;
 reservations that were granted before keep all of their units, and what is used stays used. Clocks decide only when a
 period turns and when a lease is overdue; no clock, however wrong, lets a query pass that the counters do not allow.
+
+Another kind of period counts by other counters: what was used in the present one is not in them. Nobody may exceed a
+limit that way without knowing: such a change has to say `restart`.
 """
 
 from collections.abc import Callable
@@ -20,7 +23,7 @@ from app.db import accounts, budgets, reservations
 from app.db.engine import Database
 from app.db.tables import Period, State
 from app.db.types import AnyRow
-from app.errors import ReservationError, UnknownBudgetError
+from app.errors import ConflictError, ReservationError, UnknownBudgetError
 from app.ledger.patience import with_patience
 from app.ledger.periods import period_end, period_key, period_keys
 from app.ledger.results import Balance, Reservation, Settlement
@@ -30,6 +33,8 @@ Clock: TypeAlias = Callable[[], datetime]
 T = TypeVar("T")
 
 EXPIRE_BATCH = 500
+MOST_QUERIES = 10**15
+"""The largest limit: its sums still fit into a counter of the database."""
 
 
 def utc_now() -> datetime:
@@ -55,20 +60,38 @@ class Ledger:
         self._lease = lease
         self._patience = patience
 
-    def set_limit(self, tenant_id: int, ensemble_id: int, limit: int, period: Period = Period.NONE) -> Balance:
-        """Make or change a budget; see the rule for lowered limits above."""
-        if limit < 0:
-            raise ConfigError(f"a limit of {limit} queries makes no sense: use 0 or more")
+    def set_limit(
+        self, tenant_id: int, ensemble_id: int, limit: int, period: Period | None = None, restart: bool = False
+    ) -> Balance:
+        """Make or change a budget; see the rules for lowered limits and other periods above.
+
+        period None: as it is, without an end for a new budget. ConflictError for another period where queries are used.
+        """
+        if not 0 <= limit <= MOST_QUERIES:
+            raise ConfigError(f"a limit of {limit} queries makes no sense: use 0 to {MOST_QUERIES}")
         now = self._clock()
-        key = period_key(period, now)
 
         def change(connection: Connection) -> Balance:
-            budgets.put(connection, tenant_id, ensemble_id, period, limit, now)
-            accounts.open_account(connection, tenant_id, ensemble_id, period, key, limit, now)
-            accounts.change_limits(connection, tenant_id, ensemble_id, period, key, limit, now)
+            before = budgets.lock(connection, tenant_id, ensemble_id)
+            kept = period or (Period.NONE if before is None else Period(before.period))
+            if before is not None and not restart:
+                _check_period(connection, tenant_id, ensemble_id, kept, now)
+            key = period_key(kept, now)
+            budgets.put(connection, tenant_id, ensemble_id, kept, limit, now)
+            accounts.open_account(connection, tenant_id, ensemble_id, kept, key, limit, now)
+            accounts.change_limits(connection, tenant_id, ensemble_id, kept, key, limit, now)
             return _balance(connection, tenant_id, ensemble_id, now)
 
         return self._write(change)
+
+    def check_period(self, tenant_id: int, ensemble_id: int, period: Period | None) -> None:
+        """ConflictError if `set_limit` with this period would need `restart`."""
+
+        def look(connection: Connection) -> None:
+            if period is not None and budgets.find(connection, tenant_id, ensemble_id) is not None:
+                _check_period(connection, tenant_id, ensemble_id, period, self._clock())
+
+        self._read(look)
 
     def balance(self, tenant_id: int, ensemble_id: int) -> Balance:
         """The budget as it stands in the present period."""
@@ -135,13 +158,16 @@ class Ledger:
     def expire(self) -> list[Settlement]:
         """Close every overdue reservation of every tenant, charging what was dispatched."""
         settlements = []
-        now = self._clock()
-        for tenant_id, reservation_id in self._read(lambda c: reservations.overdue(c, now, EXPIRE_BATCH)):
-            closed = self._step(
-                partial(reservations.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now)
-            )
-            if closed is not None:
-                settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
+        now, full = self._clock(), True
+        while full:
+            overdue = self._read(lambda c: reservations.overdue(c, now, EXPIRE_BATCH))
+            full = len(overdue) == EXPIRE_BATCH
+            for tenant_id, reservation_id in overdue:
+                closed = self._step(
+                    partial(reservations.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now)
+                )
+                if closed is not None:
+                    settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
         return settlements
 
     def renew(self, reservation: Reservation) -> None:
@@ -226,6 +252,18 @@ def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: date
     account = accounts.find(connection, tenant_id, ensemble_id, key)
     used, reserved = (account.used, account.reserved) if account is not None else (0, 0)
     return Balance(period, key, period_end(period, now), budget.query_limit, used, reserved)
+
+
+def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, period: Period, now: datetime) -> None:
+    """The counters of another kind of period know nothing of what is used in this one."""
+    balance = _balance(connection, tenant_id, ensemble_id, now)
+    if period is balance.period or not (balance.used or balance.reserved):
+        return
+    account = accounts.find(connection, tenant_id, ensemble_id, period_key(period, now))
+    counted = 0 if account is None else account.used + account.reserved
+    present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
+    fact = f"the period {period_key(period, now)!r} would count from {counted}"
+    raise ConflictError(f"{present}, {fact}: to let it, send restart true; else keep the period {balance.period}")
 
 
 def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> None:

@@ -9,9 +9,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.db.entries import Step
 from app.db.tables import Kind, Period
+from app.ledger.ledger import MOST_QUERIES
 from app.schemas.fields import Body
 
-MOST_QUERIES = 10**15
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=["2026-01-01T00:00:00Z"])]
 
@@ -22,7 +22,14 @@ class BudgetBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"limit": 100000, "period": "month"}]})
 
     limit: int = Field(ge=0, le=MOST_QUERIES, description="Queries; one is one record put to the ensemble.")
-    period: Period = Period.NONE
+    period: Period | None = Field(
+        None, description="How often it counts anew. Left out: as it is; a new budget has one limit without an end."
+    )
+    restart: bool = Field(
+        False,
+        description="Another period has counters of its own, which know nothing of what is used in the present one. "
+        "Where queries are used, a change of the period must say true here.",
+    )
 
 
 class BudgetAnswer(BaseModel):

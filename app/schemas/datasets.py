@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from models.protected import protected_kind, protected_notice
 
 LOANS_SCHEMA: dict[str, Any] = {
     "version": 1,
@@ -18,7 +20,7 @@ LOANS_SCHEMA: dict[str, Any] = {
 
 
 class DatasetAnswer(BaseModel):
-    """A data set as it was understood; change what is wrong with `schema_overrides` of POST /train."""
+    """A data set as it was understood; change what is wrong with `overrides` of POST /train."""
 
     model_config = ConfigDict(
         from_attributes=True,
@@ -33,6 +35,7 @@ class DatasetAnswer(BaseModel):
                     "schema": LOANS_SCHEMA,
                     "class_counts": {"no": 2213, "yes": 1787},
                     "created_at": "2026-01-31T09:30:00Z",
+                    "notices": [],
                 }
             ]
         },
@@ -48,3 +51,10 @@ class DatasetAnswer(BaseModel):
     )
     class_counts: dict[str, int] | None
     created_at: datetime
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def notices(self) -> list[str]:
+        """What to know before training: columns that were taken for protected attributes."""
+        names = [str(feature["name"]) for feature in self.described.get("features", [])]
+        return [protected_notice(name, kind) for name in names if (kind := protected_kind(name)) and name != self.label]

@@ -3,7 +3,17 @@
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+)
 
 from app.explaining.request import ExplainRequest
 from app.schemas.fields import Body, Name
@@ -13,11 +23,39 @@ from models.schema import Direction
 Text = Annotated[str, StringConstraints(strict=True, max_length=1000)]
 Number = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 RawValue = StrictBool | StrictInt | Number | Text | None
+MOST_FEATURES = 10_000
+MOST_RANGES = 1_000
+
+
+def _not_too_many(most: int) -> BeforeValidator:
+    """Before its entries are looked at: pydantic counts them when it has told what is wrong with each."""
+
+    def check(entries: object) -> object:
+        if isinstance(entries, dict) and len(entries) > most:
+            raise ValueError(f"it has {len(entries)} entries, {most} is the limit")
+        return entries
+
+    return BeforeValidator(check)
+
+
+def _plain_values(record: object) -> object:
+    """The first value that is none ends it."""
+    for name, value in record.items() if isinstance(record, dict) else ():
+        if isinstance(value, dict | list):
+            raise ValueError(f"{str(name)[:60]!r} holds a list or an object, not a number or a text")
+    return record
+
+
+# What is wrong all over is told so once: each error takes a kilobyte, and holds up everybody else.
 Record = Annotated[
-    dict[Text, RawValue], Field(description="Every feature by name, raw values; null where a value is missing.")
+    dict[Text, RawValue],
+    Field(max_length=MOST_FEATURES, description="Every feature by name, raw values; null where a value is missing."),
+    BeforeValidator(_plain_values),
+    _not_too_many(MOST_FEATURES),
 ]
+Records = Annotated[list[Record], Field(min_length=1, fail_fast=True)]
 Bounds = Annotated[list[StrictInt | Number | None], Field(min_length=2, max_length=2)]
-Categories = Annotated[list[Text], Field(min_length=1, max_length=10_000)]
+Categories = Annotated[list[Text], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 RECORD: dict[str, JsonValue] = {"age": 31, "income": 24000, "housing": "rent", "loan_amount": 15000, "loan_months": 48}
 ANSWER: dict[str, JsonValue] = {**RECORD, "loan_amount": 9500}
@@ -26,20 +64,28 @@ ANSWER: dict[str, JsonValue] = {**RECORD, "loan_amount": 9500}
 class ConstraintsBody(Body):
     """What the applicant cannot or will not change; the model's own rules hold as well."""
 
-    immutable: list[Text] = Field(default_factory=list, max_length=10_000, examples=[["age", "housing"]])
-    ranges: dict[Text, Bounds | Categories] = Field(
+    immutable: list[Text] = Field(
+        default_factory=list, max_length=10_000, fail_fast=True, examples=[["age", "housing"]]
+    )
+    ranges: Annotated[dict[Text, Bounds | Categories], _not_too_many(MOST_RANGES)] = Field(
         default_factory=dict,
+        max_length=MOST_RANGES,
         description="Least and greatest number (null: open), or the permitted categories.",
         examples=[{"loan_amount": [5000, None], "housing": ["rent", "own"]}],
     )
-    directions: dict[Text, Direction] = Field(default_factory=dict, examples=[{"savings": "up"}])
+    directions: Annotated[dict[Text, Direction], _not_too_many(MOST_FEATURES)] = Field(
+        default_factory=dict, max_length=MOST_FEATURES, examples=[{"savings": "up"}]
+    )
 
 
 class RobustnessBody(Body):
     """How sure an answer must be."""
 
     min_agreement: float = Field(
-        default=1.0, gt=0, le=1, description="The share of the lender's models that must accept."
+        default=1.0,
+        gt=0,
+        le=1,
+        description="The share of the lender's models that must accept; one that does not answer has not accepted.",
     )
     max_queries: int = Field(
         default=0, ge=0, le=1000, description="Records put to the models for each record; 0: the surrogate decides."
@@ -101,7 +147,7 @@ class ExplainBody(AskedBody):
     )
 
     model: Name
-    records: list[Record] = Field(min_length=1)
+    records: Records
 
     def to_request(self) -> ExplainRequest:
         return self.request(self.model, self.records)
@@ -112,7 +158,7 @@ class InstancesBody(AskedBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"instances": [RECORD], "target": "approved"}]})
 
-    instances: list[Record] = Field(min_length=1)
+    instances: Records
 
     def to_request(self, model: str) -> ExplainRequest:
         return self.request(model, self.instances)
@@ -145,7 +191,7 @@ class CounterfactualAnswer(BaseModel):
     trusted: bool = Field(description="Whether it lies where the training data are dense.")
     expected_agreement: float = Field(description="What the surrogate expects.")
     votes: list[VoteAnswer]
-    agreement: float | None
+    agreement: float | None = Field(description="The share of all models that accept; a silent one does not.")
     lower_bound: float | None = Field(description="Of the agreement, at 90%.")
 
 
@@ -179,9 +225,13 @@ class ExplanationAnswer(BaseModel):
     """The answer to one record; `error` says what is wrong with the record itself."""
 
     id: UUID = Field(description="Of the decision record, see GET /explanations/{id}.")
+    charged: int = Field(
+        description="How many of the `queries` the budget was charged for. What was asked before is remembered and "
+        "free, a retry counts again: the same request may later be charged less, and gets the same answer."
+    )
     status: Literal["robust", "valid", "already_target", "infeasible", "error"]
     error: str | None
-    queries: int
+    queries: int = Field(description="Records that were put to the lender's models for this answer; <= max_queries.")
     diagnosis: DiagnosisAnswer | None
     counterfactuals: list[CounterfactualAnswer]
     trajectory: list[PointAnswer] | None = Field(None, description="Only where it was asked for.")
@@ -200,9 +250,11 @@ class ExplainAnswerBody(BaseModel):
                     "target": "approved",
                     "seed": 0,
                     "queries": 6,
+                    "charged": 4,
                     "explanations": [
                         {
                             "id": "6a1f0f7c-5a38-4f0e-9a55-0b9f6c1e0a1f",
+                            "charged": 4,
                             "status": "robust",
                             "error": None,
                             "queries": 6,
@@ -232,5 +284,6 @@ class ExplainAnswerBody(BaseModel):
     version: int
     target: str
     seed: int
-    queries: int
+    queries: int = Field(description="Records that were put to the lender's models, of all explanations together.")
+    charged: int = Field(description="What the budget was charged for this request: the same number is in the ledger.")
     explanations: list[ExplanationAnswer]

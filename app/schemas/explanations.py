@@ -31,7 +31,7 @@ class ExplanationSummary(BaseModel):
     version: int
     target: str
     status: str
-    queries: int
+    queries: int = Field(description="Records that were put to the lender's models; what was paid is in the ledger.")
     request_id: str
     position: int = Field(description="The record's place in its request, from 0.")
     created_at: datetime

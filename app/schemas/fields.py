@@ -7,6 +7,8 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
+DEEPEST = 20
+"""An answer that is nested ten times as deep could not be written any more."""
 TEXT_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 
 Name = Annotated[
@@ -18,7 +20,13 @@ NameInPath = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100, examples=
 
 
 def _finite(document: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity, but 1e999 is read as one; Postgres would refuse to keep it."""
+    """JSON has no infinity, but 1e999 is read as one; Postgres would refuse to keep it. Nor is it endlessly deep."""
+    level: list[Any] = [document]
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+    if level:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
     try:
         json.dumps(document, allow_nan=False)
     except ValueError as error:

@@ -19,8 +19,23 @@ VERSION: dict[str, Any] = {
     "ensemble_version": "5a3c1e0b",
     "schema": LOANS_SCHEMA,
     "classes": ["no", "yes"],
-    "metrics": {"fidelity": 0.97},
-    "frontier": [{"price": 0.1, "cost": 1.2, "validity": 0.99}],
+    "metrics": {
+        "expected": {"records": 200, "answered": 1.0, "agreement": 0.95, "cost": 1.87, "changes": 3.4},
+        "verified": {"records": 50, "agreement": 0.96, "unanimous": 0.78},
+        "beside_oracle": {
+            "records": 10,
+            "queries": 942,
+            "cost_ratio": 0.91,
+            "unverified": {"validity": 0.96, "unanimity": 0.7, "cost": 1.87},
+            "verified": {"validity": 1.0, "unanimity": 1.0, "cost": 1.89},
+            "oracle": {"validity": 1.0, "unanimity": 1.0, "cost": 2.07},
+        },
+        "queries": 1480,
+        "rows": 3600,
+        "trust_threshold": -1.609,
+        "members": {"knn": 0.83, "forest": 0.87},
+    },
+    "frontier": [{"price": 0.1, "cost": 1.2, "agreement": 0.99}],
     "created_at": "2026-01-31T09:42:00Z",
 }
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.db.service_tables import JobState
 from app.schemas.fields import TEXT_PATTERN, Body, Document, Name
-from app.training.request import MOST_EFFORT, TrainRequest
+from app.training.request import MOST_EFFORT, MOST_ORACLE_RECORDS, ORACLE_RECORDS, TrainRequest
 
 Member = Literal["knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet"]
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
@@ -26,7 +26,7 @@ class TrainBody(Body):
                     "model": "loans",
                     "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11",
                     "label": "approved",
-                    "overrides": {"features": {"age": {"immutable": True}, "income": {"direction": "up"}}},
+                    "overrides": {"features": {"postcode": {"protected": True}, "income": {"direction": "up"}}},
                     "queries": 20000,
                 }
             ]
@@ -38,7 +38,7 @@ class TrainBody(Body):
     label: ColumnName | None = Field(None, description="The column that is predicted; by default the data set's own.")
     overrides: Document = Field(
         default_factory=dict,
-        description='Changes of the inferred schema, as {"features": {"age": {"direction": "up", "upper": 99}}}.',
+        description='Changes of the inferred schema, as {"features": {"savings": {"direction": "up", "lower": 0}}}.',
     )
     ensemble: Name | None = Field(None, description="A registered ensemble; without one, `members` are trained here.")
     members: Annotated[list[Member], Field(min_length=1, max_length=7)] | None = Field(
@@ -49,6 +49,15 @@ class TrainBody(Body):
     effort: float = Field(1.0, gt=0, le=MOST_EFFORT, description="How long to train, as a multiple of the preset.")
     queries: int | None = Field(None, ge=0, le=MOST_QUERIES, description="Black-box queries that the job may use.")
     top_features: int | None = Field(None, ge=1, le=10_000, description="Keep only so many features.")
+    oracle_records: int | None = Field(
+        None,
+        ge=0,
+        le=MOST_ORACLE_RECORDS,
+        description="Held-out records on which the version is compared with an oracle; 0: none. By default "
+        f"{ORACLE_RECORDS} where the models are trained here, none with a registered ensemble. Each takes up to "
+        "111 queries; where the budget or `queries` has no room for them, the comparison is left out "
+        "and the job says so.",
+    )
     seed: int = Field(0, ge=0, le=MOST_SEED)
     activate: bool = Field(True, description="Whether the new version answers at once; a first one always does.")
 
@@ -67,6 +76,7 @@ class TrainBody(Body):
             top_features=self.top_features,
             seed=self.seed,
             activate=self.activate,
+            oracle_records=self.oracle_records,
             **chosen,
         )
 

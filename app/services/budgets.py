@@ -61,10 +61,10 @@ def list_budgets(
 
 
 def set_budget(
-    database: Database, ledger: Ledger, tenant_id: int, name: str, limit: int, period: Period
+    database: Database, ledger: Ledger, tenant_id: int, name: str, limit: int, period: Period | None, restart: bool
 ) -> NamedBalance:
     ensemble = find_ensemble(database, tenant_id, name)
-    return NamedBalance(name, ledger.set_limit(tenant_id, ensemble.id, limit, period))
+    return NamedBalance(name, ledger.set_limit(tenant_id, ensemble.id, limit, period, restart))
 
 
 def show_usage(

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import numpy as np
 from anyio import to_thread
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from app.blackbox.deadline import Deadline
 from app.blackbox.endpoint import Endpoint
@@ -35,7 +37,8 @@ class Registration:
     schema: Schema
     endpoints: tuple[Endpoint, ...]
     limit: int
-    period: Period
+    period: Period | None
+    restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,26 @@ def register(resources: Resources, tenant_id: int, wanted: Registration) -> AnyR
     resources.registry.check(wanted.schema, wanted.endpoints)
     credentials = resources.registry.seal(wanted.endpoints)
     endpoints = [describe(endpoint) for endpoint in wanted.endpoints]
+    _check_budget(resources, tenant_id, wanted)
     with resources.database.writing() as connection:
         found = ensembles.lock(connection, tenant_id, wanted.name)
         if found is not None:
             _check_replaced(found, wanted)
-        ensemble_id = (
-            found.id
-            if found is not None
-            else ensembles.add(connection, tenant_id, wanted.name, wanted.version, utc_now())
-        )
+        ensemble_id = found.id if found is not None else _add(connection, tenant_id, wanted)
         schema = wanted.schema.to_json()
         ensembles.describe_remote(
             connection, tenant_id, ensemble_id, wanted.version, schema, endpoints, credentials
         )
-    resources.ledger.set_limit(tenant_id, ensemble_id, wanted.limit, wanted.period)
+    resources.ledger.set_limit(tenant_id, ensemble_id, wanted.limit, wanted.period, wanted.restart)
     return find_ensemble(resources.database, tenant_id, wanted.name)
+
+
+def _check_budget(resources: Resources, tenant_id: int, wanted: Registration) -> None:
+    """Before anything is changed: a budget that may not be set changes no ensemble either."""
+    with resources.database.reading() as connection:
+        found = ensembles.find(connection, tenant_id, wanted.name)
+    if found is not None and not wanted.restart:
+        resources.ledger.check_period(tenant_id, found.id, wanted.period)
 
 
 def list_ensembles(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
@@ -85,10 +93,18 @@ async def predict(
     row = await to_thread.run_sync(find_ensemble, resources.database, tenant_id, name)
     deadline = time.monotonic() + resources.settings.deadline_ms / 1000
     if row.kind == "remote":
-        return Prediction(row, await to_thread.run_sync(_ask_remote, resources, row, records, deadline))
+        asked = to_thread.run_sync(_ask_remote, resources, row, records, deadline, limiter=resources.asking_room)
+        return Prediction(row, await asked)
     version_id = await to_thread.run_sync(_version_of, resources.database, row)
     order = VerifyOrder(tenant_id, version_id, records, deadline=deadline)
     return Prediction(row, await resources.explainer.verify(order))
+
+
+def _add(connection: Connection, tenant_id: int, wanted: Registration) -> int:
+    try:
+        return ensembles.add(connection, tenant_id, wanted.name, wanted.version, utc_now())
+    except IntegrityError as error:
+        raise ConflictError(f"{wanted.name!r} was registered by another request just now: try again") from error
 
 
 def _check_replaced(found: AnyRow, wanted: Registration) -> None:

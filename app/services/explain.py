@@ -5,14 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from anyio import to_thread
 from pydantic_core import to_json
 
-from app.db import serving
-from app.db.engine import Database
 from app.db.explanations import Decision
 from app.db.types import AnyRow
-from app.errors import NotFoundError, TooLargeError
+from app.errors import TooLargeError
 from app.explaining.protocol import ExplainAnswer
 from app.explaining.request import ExplainRequest
 from app.ledger.ledger import utc_now
@@ -41,20 +38,19 @@ async def explain(resources: Resources, tenant_id: int, request_id: str, request
     """The reply's JSON; every record's row is in the database before it is returned."""
     deadline = time.monotonic() + deadline_seconds(resources.settings, request.deadline_ms)
     _check_size(resources.settings, request)
-    version = await to_thread.run_sync(find_active, resources.database, tenant_id, request.model)
-    answer = await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+
+    async def search(version: AnyRow) -> ExplainAnswer:
+        return await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+
+    if request.max_queries:
+        # Never begun twice: what it asks is charged.
+        version = await resources.active.look_up(tenant_id, request.model)
+        answer = await search(version)
+    else:
+        version, answer = await resources.active.search(tenant_id, request.model, search)
     ids = [uuid4() for _ in answer.records]
     await resources.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
     return _reply(request_id, request, version, answer, ids)
-
-
-def find_active(database: Database, tenant_id: int, name: str) -> AnyRow:
-    """The version that answers under the name now; a request keeps it, whatever is activated meanwhile."""
-    with database.reading() as connection:
-        found = serving.find_active(connection, tenant_id, name)
-    if found is None:
-        raise NotFoundError(f"there is no trained model '{name}': see GET /models")
-    return found
 
 
 def deadline_seconds(settings: Settings, asked_ms: int | None) -> float:
@@ -103,7 +99,7 @@ def _decisions(
 def _reply(
     request_id: str, request: ExplainRequest, version: AnyRow, answer: ExplainAnswer, ids: Sequence[UUID]
 ) -> bytes:
-    """The answers are JSON already; only the head and the ids are written here."""
+    """The answers are JSON already; only what differs each time is written here: the head, the ids, the charges."""
     head = {
         "request_id": request_id,
         "model": version.model,
@@ -111,9 +107,10 @@ def _reply(
         "target": request.target,
         "seed": request.seed,
         "queries": sum(record.queries for record in answer.records),
+        "charged": sum(record.charged for record in answer.records),
     }
     each = (
-        b'{"id":"%s",%s' % (str(identity).encode(), record.body[1:])
+        b'{"id":"%s","charged":%d,%s' % (str(identity).encode(), record.charged, record.body[1:])
         for identity, record in zip(ids, answer.records, strict=True)
     )
     return to_json(head)[:-1] + b',"explanations":[' + b",".join(each) + b"]}"

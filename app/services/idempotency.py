@@ -1,8 +1,10 @@
 """Idempotency-Key: a request that is sent again under its key gets the answer of the first, and nothing happens twice.
 
-Only answers that succeeded are kept: a request that failed has done nothing, and may be sent again as it is.
+Only answers that succeeded are kept: a request that failed may be sent again as it is. What it had asked the lender's
+models by then stays charged, and is not charged again: those answers are kept.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -70,7 +72,7 @@ class Once:
         if keyed is None:
             return await work()
         use = KeyUse(tenant_id, route, keyed.key, keyed.digest, utc_now())
-        earlier = await to_thread.run_sync(self._begin, use)
+        earlier = await self._begin_in_thread(use)
         if earlier is not None:
             return earlier
         try:
@@ -82,6 +84,18 @@ class Once:
             raise
         await to_thread.run_sync(self._finish, use, answer)
         return answer
+
+    async def _begin_in_thread(self, use: KeyUse) -> Answer | None:
+        """`_begin`; the thread goes on when the caller hangs up, and what it has written down by then is forgotten."""
+        beginning = asyncio.ensure_future(to_thread.run_sync(self._begin, use))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            with CancelScope(shield=True):
+                await asyncio.wait((beginning,))
+                if beginning.exception() is None and beginning.result() is None:
+                    await to_thread.run_sync(self._forget, use)
+            raise
 
     def _begin(self, use: KeyUse) -> Answer | None:
         """None if this request is the one to answer, else the earlier answer."""

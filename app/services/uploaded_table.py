@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.errors import MediaTypeError, TooLargeError
 from models.errors import DataError
+from models.frames import MISSING_TEXTS
 
 PARQUET_MAGIC = b"PAR1"
 OTHER_MAGICS = {
@@ -65,7 +67,14 @@ def read_table(path: Path, limits: TableLimits) -> UploadedTable:
 def _read_csv(path: Path, limits: TableLimits) -> pd.DataFrame:
     try:
         _check_csv(path, limits)
-        return pd.read_csv(path, low_memory=False, index_col=False, encoding="utf-8-sig")
+        return pd.read_csv(
+            path,
+            low_memory=False,
+            index_col=False,
+            encoding="utf-8-sig",
+            keep_default_na=False,
+            na_values=MISSING_TEXTS,
+        )
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise DataError(f"The file is not UTF-8 text: it holds the byte 0x{byte:02X}; save it as UTF-8.") from error
@@ -122,16 +131,55 @@ def _read_parquet(path: Path, limits: TableLimits) -> pd.DataFrame:
             _check_names(file.schema_arrow.names, limits.columns)
             if meta.num_rows > limits.rows:
                 raise _too_many("rows", str(meta.num_rows), limits.rows)
-            unpacked = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
-            if unpacked > limits.bytes * UNPACKED_TIMES:
-                raise _too_many("bytes when unpacked", str(unpacked), limits.bytes * UNPACKED_TIMES)
-            frame = file.read().to_pandas()
+            most = limits.bytes * UNPACKED_TIMES
+            packed = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
+            fields = list(file.schema_arrow)
+            _check_bytes(max(packed, meta.num_rows * sum(_width(field) for field in fields)), most)
+        frame = _read_fields(path, fields, most).to_pandas()
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DataError(f"The file cannot be read as Parquet: {_one_line(error)}.") from error
     if frame.empty:
         raise DataError("The file has columns, but no rows; add them.")
     assert isinstance(frame, pd.DataFrame)
     return frame
+
+
+def _read_fields(path: Path, fields: Sequence[pa.Field], most: int) -> pa.Table:
+    """Texts are read as a list of distinct ones first: one that stands in the file once may stand in all rows."""
+    texts = [field.name for field in fields if not pa.types.is_dictionary(field.type) and _width(field) == 0]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        table = file.read()
+    _check_bytes(sum(_unpacked(chunk) for column in table.columns for chunk in column.chunks), most)
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
+        if name in texts and pa.types.is_dictionary(column.type):
+            table = table.set_column(position, name, column.cast(column.type.value_type))
+    return table
+
+
+def _width(field: pa.Field) -> int:
+    """The bytes of one value, where all have as many; else 0."""
+    if pa.types.is_nested(field.type):
+        raise DataError(f"Column '{field.name}' holds lists or objects; give each value a column of its own.")
+    try:
+        return (int(field.type.bit_width) + 7) // 8
+    except ValueError:
+        return 0
+
+
+def _unpacked(chunk: pa.Array) -> int:
+    """The bytes that it takes when each row has its own value."""
+    if not isinstance(chunk, pa.DictionaryArray):
+        return int(chunk.nbytes)
+    if not (pa.types.is_binary(chunk.type.value_type) or pa.types.is_string(chunk.type.value_type)):
+        return int(chunk.nbytes)
+    lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
+    return int(pc.sum(lengths).as_py() or 0)
+
+
+def _check_bytes(unpacked: int, most: int) -> None:
+    if unpacked > most:
+        raise _too_many("bytes when unpacked", str(unpacked), most)
 
 
 def _too_many(what: str, found: str, limit: int) -> TooLargeError:

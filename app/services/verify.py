@@ -10,7 +10,7 @@ from app.db.types import AnyRow
 from app.errors import ConflictError
 from app.explaining.protocol import VerifyOrder
 from app.resources import Resources
-from app.services.explain import deadline_seconds, find_active
+from app.services.explain import deadline_seconds
 from app.services.explanations import find_explanation
 from models.records import Value
 
@@ -41,7 +41,7 @@ async def verify(
     deadline = time.monotonic() + deadline_seconds(resources.settings, deadline_ms)
     row = await to_thread.run_sync(find_explanation, resources.database, tenant_id, explanation_id)
     record = promised_record(row, counterfactual)
-    active = await to_thread.run_sync(find_active, resources.database, tenant_id, row.model)
+    active = await resources.active.look_up(tenant_id, row.model)
     order = VerifyOrder(tenant_id, active.version_id, [record], row.target, deadline)
     answer = await resources.explainer.verify(order)
     said = answer.records[0]

@@ -13,17 +13,19 @@ Preset: TypeAlias = Literal["fast", "paper"]
 MEMBER_NAMES = ("knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet")
 """The names of models.ensemble.recipes, which imports what the plain install has not."""
 MOST_EFFORT = 10.0
+ORACLE_RECORDS, MOST_ORACLE_RECORDS = 10, 200
 
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
     """One training.
 
-    label         None: the data set's own
-    overrides     changes of the inferred schema, as {"features": {"age": {"direction": "up"}}}
-    ensemble      the name of a registered ensemble; None: the members are trained here, by `mode`
-    queries       the most records put to the ensemble; None: what the preset plans
-    activate      whether the new version answers at once; the first one of a model does in any case
+    label           None: the data set's own
+    overrides       changes of the inferred schema, as {"features": {"savings": {"direction": "up"}}}
+    ensemble        the name of a registered ensemble; None: the members are trained here, by `mode`
+    queries         the most records put to the ensemble; None: what the preset plans, and the oracle's records
+    oracle_records  held-out records on which the version is compared with an oracle; None: see `compared`
+    activate        whether the new version answers at once; the first one of a model does in any case
     """
 
     dataset_id: UUID
@@ -38,6 +40,7 @@ class TrainRequest:
     top_features: int | None = None
     seed: int = 0
     activate: bool = True
+    oracle_records: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.members:
@@ -55,8 +58,17 @@ class TrainRequest:
             raise ConfigError(f"The query limit {self.queries} is negative; give 0 or more.")
         if self.top_features is not None and self.top_features < 1:
             raise ConfigError(f"top_features is {self.top_features}; it must be at least 1.")
+        if not 0 <= self.compared <= MOST_ORACLE_RECORDS:
+            raise ConfigError(f"oracle_records is {self.oracle_records}; give 0 to {MOST_ORACLE_RECORDS}.")
         if self.seed < 0:
             raise ConfigError(f"seed is {self.seed}; it must be 0 or more.")
+
+    @property
+    def compared(self) -> int:
+        """The records for the oracle: some where the models are ours, none unasked where each query is the lender's."""
+        if self.oracle_records is not None:
+            return self.oracle_records
+        return ORACLE_RECORDS if self.ensemble is None else 0
 
     def to_json(self) -> dict[str, object]:
         """What `from_json` reads back."""
@@ -73,6 +85,7 @@ class TrainRequest:
             "top_features": self.top_features,
             "seed": self.seed,
             "activate": self.activate,
+            "oracle_records": self.oracle_records,
         }
 
     @classmethod
@@ -93,6 +106,7 @@ class TrainRequest:
             top_features=_count_or_none(document, "top_features"),
             seed=int(read_number(document, "seed", owner)),
             activate=read_flag(document, "activate", owner),
+            oracle_records=_count_or_none(document, "oracle_records"),
         )
 
 

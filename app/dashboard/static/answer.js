@@ -2,7 +2,7 @@
 import { make, number, percent, plainName, tag, value } from "./api.js";
 import { draw, palette } from "./charts.js";
 
-export function answerCards(answer, schema, asked) {
+export function answerCards(answer, version, asked) {
   const one = answer.explanations[0];
   const print = make("a", { class: "button", href: `/explanations/${one.id}` }, "Printable record");
   const cost = `the lender's models were asked ${one.queries === 1 ? "once" : `${number(one.queries)} times`}`;
@@ -10,10 +10,10 @@ export function answerCards(answer, schema, asked) {
     make("p", { class: "verdict" }, verdict(one, asked)), make("p", { class: "hint" }, `${answer.model}, version ${answer.version} · ${cost}`),
     one.error ? make("p", { class: "problem" }, one.error) : null, one.diagnosis ? whyNot(one.diagnosis) : null);
   const several = one.counterfactuals.length > 1;
-  const ways = one.counterfactuals.map((found, index) => way(found, index, several, schema, asked));
+  const ways = one.counterfactuals.map((found, index) => way(found, one.status, several ? `Way ${index + 1}` : null, version, asked));
   const cards = [head];
   if (ways.length) cards.push(make("div", { class: "answers" }, ways));
-  if (one.trajectory?.length > 1) cards.push(journey(one.trajectory));
+  if (one.status !== "infeasible" && one.trajectory?.length > 1) cards.push(journey(one.trajectory, one.counterfactuals[0]));
   return cards;
 }
 
@@ -22,7 +22,8 @@ const heading = (status) => ({ robust: "There is a way", valid: "There is a like
 function verdict(one, asked) {
   const best = one.counterfactuals[0];
   if (one.status === "already_target") return `The models say “${asked.target}” as things are.`;
-  if (!best) return one.status === "infeasible" ? "Nothing that this applicant may change is enough." : "Mend the record and try again.";
+  if (one.status === "infeasible") return "Nothing that this applicant may change is enough.";
+  if (!best) return "Mend the record and try again.";
   const things = best.changes.length === 1 ? "one thing changes" : `${best.changes.length} things change`;
   if (!best.votes.length) return `If ${things}, we expect ${percent(best.expected_agreement)} of the models to accept. They were not asked.`;
   const yes = best.votes.filter((vote) => vote.accepts).length;
@@ -32,21 +33,34 @@ function verdict(one, asked) {
 function whyNot(diagnosis) {
   const binding = diagnosis.binding.filter((entry) => entry.gain > 0);
   return make("div", {}, make("h3", {}, "Why not"), make("p", { class: "advice" }, diagnosis.advice),
-    make("p", {}, `The best that was found: ${percent(diagnosis.best_agreement)} of the models${diagnosis.verified ? "" : ", as far as can be told without asking them"}.`),
+    make("p", {}, `The best that was found convinces ${diagnosis.best_agreement ? percent(diagnosis.best_agreement) : "none"} of the models${diagnosis.verified ? "" : ", as far as can be told without asking them"}.`),
     diagnosis.dissenting.length ? make("p", {}, `Still refusing: ${diagnosis.dissenting.join(", ")}.`) : null,
     binding.length ? make("p", {}, "It would help most if these could change: ", binding.map((entry) => plainName(entry.feature)).join(", "), ".") : null);
 }
 
-function way(found, index, several, schema, asked) {
+function way(found, status, name, version, asked) {
+  const lost = status === "infeasible", schema = version.schema;
   const moved = new Set(found.changes.map((change) => change.feature));
   const kept = asked.constraints.immutable.filter((name) => !moved.has(name));
-  return make("article", { class: "card", "data-way": index }, make("h3", {}, several ? `Way ${index + 1}` : "What would have to change"),
-    found.changes.length ? found.changes.map((change) => movement(change, schema.features.find((one) => one.name === change.feature))) : make("p", {}, "Nothing."),
+  return make("article", { class: "card" }, make("h3", {}, name || (lost ? "The best that was found" : "What would have to change")),
+    found.changes.length ? found.changes.map((change) => movement(change, schema.features.find((one) => one.name === change.feature))) : make("p", {}, lost ? "No change brings the applicant nearer." : "Nothing."),
     kept.length ? make("p", { class: "hint", "data-kept": true }, `Kept as it is, as you asked: ${kept.map(plainName).join(", ")}.`) : null,
-    make("h4", {}, "What each model says"), votes(found),
+    make("h4", {}, "What each model says"), votes(found, lost),
     make("h4", {}, "Is it realistic?"),
-    make("p", {}, found.trusted ? tag("good", "inside the trusted region") : tag("warn", "outside the trusted region")),
-    make("p", { class: "hint" }, found.trusted ? `It resembles real applicants who were accepted (density score ${found.density.toFixed(1)}).` : `Few real applicants look like this (density score ${found.density.toFixed(1)}): treat it with care.`));
+    make("p", {}, found.trusted ? tag("good", "inside the trust region") : tag("warn", "outside the trust region")),
+    gauge(found, version.metrics?.trust_threshold),
+    make("p", { class: "hint" }, found.trusted ? "It resembles real applicants who were accepted." : "Few real applicants who were accepted look like this: treat it with care."));
+}
+
+// How dense real applicants of the wanted class lie there; the trust region begins at the line.
+function gauge(found, edge) {
+  if (edge === undefined) return null;
+  const half = Math.max(12, Math.abs(found.density - edge) * 1.15), at = (score) => `${3 + 94 * (score - edge + half) / (2 * half)}%`;
+  const by = Math.abs(found.density - edge).toFixed(1), words = `density score ${found.density.toFixed(1)}, ${by} ${found.trusted ? "inside" : "outside"} the edge of the trust region at ${edge.toFixed(1)}`;
+  return make("div", { class: "gauge" }, make("svg", { class: "track", role: "img", "aria-label": words },
+    make("line", { class: "rail", x1: "3%", x2: "50%", y1: 17, y2: 17 }), make("line", { class: "trusted", x1: "50%", x2: "97%", y1: 17, y2: 17 }),
+    make("line", { class: "edge", x1: "50%", x2: "50%", y1: 6, y2: 28 }), make("circle", { class: found.trusted ? "new" : "outside", cx: at(found.density), cy: 17, r: 8 })),
+  make("div", { class: "ends", "aria-hidden": "true" }, make("span", {}, "unlike real ones"), make("span", {}, `density ${found.density.toFixed(1)}`), make("span", {}, "much like them")));
 }
 
 function movement(change, feature) {
@@ -62,9 +76,11 @@ function difference(change) {
   return ` (${by > 0 ? "+" : "−"}${number(Math.abs(by))})`;
 }
 
-// Where the value was and where it goes, between the least and the greatest that the data know.
+// Where the value was and where it goes, so near that the step can be seen, and never beyond what the data know.
 function track(change, feature) {
-  const [low, high] = [Math.min(feature.lower, change.from), Math.max(feature.upper, change.from)];
+  const pad = 1.5 * Math.abs(change.to - change.from), step = nice(pad / 2);
+  const low = Math.min(change.from, Math.max(feature.lower, Math.floor((Math.min(change.from, change.to) - pad) / step) * step));
+  const high = Math.max(change.from, Math.min(feature.upper, Math.ceil((Math.max(change.from, change.to) + pad) / step) * step));
   const at = (raw) => `${3 + 94 * (raw - low) / (high - low || 1)}%`;
   return make("div", {}, make("svg", { class: "track", role: "img", "aria-label": `from ${value(change.from)} to ${value(change.to)}` },
     make("line", { class: "rail", x1: "3%", x2: "97%", y1: 17, y2: 17 }), make("line", { class: "move", x1: at(change.from), x2: at(change.to), y1: 17, y2: 17 }),
@@ -72,19 +88,32 @@ function track(change, feature) {
   make("div", { class: "ends", "aria-hidden": "true" }, make("span", {}, value(low)), make("span", {}, value(high))));
 }
 
-function votes(found) {
+// 1, 2 or 5 times a power of ten, not above the raw number.
+function nice(raw) {
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return [5, 2, 1].find((times) => times * power <= raw) * power;
+}
+
+function votes(found, lost) {
   if (!found.votes.length) return make("p", {}, `They were not asked. We expect ${percent(found.expected_agreement)} of them to accept.`);
   const list = found.votes.map((vote) => make("li", {}, vote.accepts === null ? tag("", `? ${vote.model}: no answer`) : vote.accepts ? tag("good", `✓ ${vote.model} accepts`) : tag("bad", `✕ ${vote.model} refuses`)));
   return make("div", {}, make("ul", { class: "votes" }, list),
-    make("p", { class: "hint" }, `With 90% certainty at least ${percent(found.lower_bound)} of models like these would accept.`));
+    lost ? null : make("p", { class: "hint" }, `With 90% certainty at least ${percent(found.lower_bound)} of models like these would accept.`));
 }
 
-function journey(points) {
+function journey(points, best) {
   const chart = make("div", { class: "chart small" });
-  draw(chart, () => ({
-    traces: [{ x: points.map((p) => p.cost), y: points.map((p) => p.expected_agreement), mode: "lines", line: { color: palette()[0], width: 3, shape: "spline" }, hovertemplate: "%{y:.0%} expected to accept<extra></extra>" }],
-    text: `Along the way the expected share of models that accept goes from ${percent(points[0].expected_agreement)} to ${percent(points.at(-1).expected_agreement)}.`,
-    layout: { hovermode: "closest", xaxis: { title: { text: "how far from today" }, rangemode: "tozero" }, yaxis: { tickformat: ".0%", range: [0, 1.04], title: { text: "expected to accept" } } },
-  }));
-  return make("div", { class: "card" }, make("h3", {}, "The way there"), make("p", { class: "hint" }, "How the search moves from today's record towards acceptance."), chart);
+  draw(chart, () => {
+    const [main, , , , good, card] = palette();
+    return {
+      traces: [
+        { x: points.map((p) => p.time), y: points.map((p) => p.expected_agreement), customdata: points.map((p) => p.cost), mode: "lines+markers", name: "the search", line: { color: main, width: 3 }, marker: { size: 7 }, hovertemplate: "%{y:.0%} expected to accept, change of size %{customdata:.2f}<extra></extra>" },
+        { x: [1], y: [best.expected_agreement], customdata: [best.cost], mode: "markers", name: "the answer, after polishing", marker: { size: 13, color: good, line: { width: 2, color: card } }, cliponaxis: false, hovertemplate: "the answer: %{y:.0%} expected, change of size %{customdata:.2f}<extra></extra>" },
+      ],
+      text: `Along the way the expected share of models that accept goes from ${percent(points[0].expected_agreement)} to ${percent(points.at(-1).expected_agreement)}; the answer has ${percent(best.expected_agreement)}.`,
+      layout: { key: true, hovermode: "closest", xaxis: { tickvals: [0, 0.5, 1], ticktext: ["today", "half way", "there"], range: [-0.02, 1.04] }, yaxis: { tickformat: ".0%", range: [0, 1.04], title: { text: "expected to accept" } } },
+    };
+  });
+  return make("div", { class: "card" }, make("h3", {}, "The way there"),
+    make("p", { class: "hint" }, "The search moves the record step by step; changes that are not needed are then put back and the rest is shortened, as long as enough models accept."), chart);
 }

@@ -35,6 +35,7 @@ class Budget {
     find("[data-bar]", this.section).setAttribute("aria-label",
       `${number(budget.used)} used, ${number(budget.reserved)} reserved, of ${number(budget.limit)}`);
     find("[data-alert]", this.section).hidden = budget.remaining > 0;
+    find("[data-alert-fact]", this.section).textContent = budget.limit ? "The budget is used up." : "The limit is 0.";
   }
 
   async showFigures() {
@@ -61,7 +62,8 @@ class Budget {
     const outcomes = OUTCOMES.filter(([status]) => figures.outcomes[status]).map(([status, words]) => [words, figures.outcomes[status]]);
     find("[data-outcomes]", this.section).replaceChildren(...counts(outcomes, "Nobody was explained yet."));
     const refusals = figures.refusals.map((one) => [one.title, one.count]);
-    find("[data-refusals]", this.section).replaceChildren(...counts(refusals, `None since ${time(figures.refusals_since)} UTC.`));
+    find("[data-refusals]", this.section).replaceChildren(...counts(refusals, "None."));
+    find("[data-refusals-since]", this.section).textContent = `Of all your ensembles, since ${time(figures.refusals_since)} UTC.`;
   }
 
   async showLedger(older) {
@@ -90,7 +92,9 @@ class Budget {
     complain(problem, null);
     button.disabled = true;
     try {
-      const saved = await call("PUT", `/budgets/${this.path}`, { limit: Number(form.limit.value), period: form.period.value });
+      const wanted = { limit: Number(form.limit.value), period: form.period.value, restart: form.restart.checked };
+      const saved = await call("PUT", `/budgets/${this.path}`, wanted);
+      form.restart.checked = false;
       this.section.dataset.ends = saved.period_ends || "";
       this.show(saved);
       tell(`The limit of ${this.name} is now ${number(saved.limit)}.`);
@@ -113,7 +117,7 @@ function line(entry) {
 const since = (days) => encodeURIComponent(new Date(Date.now() - days * DAY).toISOString());
 
 function projection(figures, balance, ends) {
-  if (!balance.remaining) return "Used up.";
+  if (!balance.remaining) return balance.limit ? "Used up." : "The limit is 0, so nothing may be asked.";
   if (!figures.per_day) return "Nothing was asked in the last seven days, so nothing runs out.";
   if (figures.exhausted_at) return `At the present pace it is used up on ${day(figures.exhausted_at)}.`;
   return ends ? `At the present pace it lasts until it starts anew on ${day(ends)}.` : "At the present pace it lasts for years.";
@@ -123,7 +127,7 @@ function projection(figures, balance, ends) {
 function burnDown(usage, figures, balance) {
   const [main, amber] = palette();
   const now = new Date().toISOString();
-  let left = balance.limit - balance.used - balance.reserved;
+  let left = balance.remaining;
   const times = [now], remaining = [left];
   for (const point of [...usage.points].reverse()) {
     times.push(new Date(Date.parse(point.at) + 3600000 > Date.now() ? Date.now() : Date.parse(point.at) + 3600000).toISOString());
@@ -134,12 +138,12 @@ function burnDown(usage, figures, balance) {
   }
   const traces = [{ x: times.reverse(), y: remaining.reverse(), mode: "lines", name: "remaining", line: { color: main, width: 3 }, hovertemplate: "%{y:,} left<extra></extra>" }];
   const end = figures.exhausted_at;
-  if (end && Date.parse(end) - Date.now() < 120 * DAY) {
+  if (end && balance.remaining && Date.parse(end) - Date.now() < 120 * DAY) {
     traces.push({ x: [now, end], y: [balance.remaining, 0], mode: "lines", name: "at this pace", line: { color: amber, width: 2, dash: "dot" }, hovertemplate: "%{y:,.0f} at this pace<extra></extra>" });
   }
   return {
     traces, text: `Queries remaining over the last 14 days; ${number(balance.remaining)} now.`,
-    layout: { xaxis: { type: "date" }, yaxis: { rangemode: "tozero", tickformat: ",d", title: { text: "queries left" } } },
+    layout: { key: traces.length > 1, xaxis: { type: "date", nticks: 5, tickangle: 0 }, yaxis: { rangemode: "tozero", tickformat: ",d", title: { text: "queries left" } } },
   };
 }
 

@@ -4,7 +4,7 @@ import { answerCards } from "./answer.js";
 
 const place = document.getElementById("place");
 const answers = make("div", { id: "answers", "aria-live": "polite" });
-let form = null, schema = null;
+let form = null, schema = null, version = null;
 
 async function start() {
   try {
@@ -13,7 +13,7 @@ async function start() {
     if (!models.length) {
       place.className = "";
       place.replaceChildren(make("div", { class: "empty card" }, make("h2", {}, "No model answers yet"),
-        make("p", {}, "Train one first: ", make("code", {}, "make demo"), " does it with made-up loans, POST /train with your own table.")));
+        make("p", {}, "Train one first: ", make("code", {}, "make demo"), " does it with made-up loans, ", make("code", {}, "POST /train"), " with your own table.")));
       return;
     }
     const wanted = new URLSearchParams(location.search).get("model");
@@ -24,7 +24,7 @@ async function start() {
 }
 
 async function open(models, name) {
-  const version = await activeVersion(name);
+  version = await activeVersion(name);
   schema = version.schema;
   form = make("form", { class: "card", novalidate: false, onsubmit: submit });
   const chooser = make("select", { id: "model", name: "model", onchange: (event) => open(models, event.target.value).catch((error) => failed(place, error, start)) },
@@ -33,9 +33,9 @@ async function open(models, name) {
     field("model", "Model", chooser),
     make("div", { id: "recent" }),
     make("fieldset", {}, make("legend", {}, "The applicant"),
-      make("p", { class: "hint" }, "Untick what this applicant cannot or will not change."), schema.features.map(feature)),
+      make("p", { class: "hint" }, "Untick what this applicant cannot or will not change.", schema.features.some((one) => one.protected) ? " What is protected, such as age or sex, is never suggested as something to change." : ""), schema.features.map(feature)),
     asks(version), make("p", { class: "problem", role: "alert", "data-problem": true, hidden: true }),
-    mayWrite() ? make("button", { class: "primary", type: "submit" }, "Find what could change") : make("p", { class: "advice" }, "A viewer's key may not explain. Sign in with a client's."));
+    mayWrite() ? make("div", { class: "submit" }, make("button", { class: "primary", type: "submit" }, "Find what could change")) : make("p", { class: "advice" }, "A viewer's key may not explain. Sign in with a client's."));
   answers.replaceChildren(make("div", { class: "empty card" }, make("h2", {}, "The answer appears here"),
     make("p", {}, "What to change, by how much, and which of the lender's models would then accept.")));
   place.className = "explain";
@@ -64,10 +64,13 @@ function feature(one, index) {
     ? make("select", { id, "data-feature": one.name }, one.categories.map((name) => make("option", { value: name }, name)), one.nullable ? make("option", { value: "" }, "not known") : null)
     : make("input", { id, "data-feature": one.name, type: "number", min: one.lower, max: one.upper, step: one.kind === "integer" ? 1 : "any", value: middle(one), required: !one.nullable, inputmode: one.kind === "integer" ? "numeric" : "decimal" });
   const check = fixed
-    ? make("span", { class: "check muted" }, one.protected ? "protected" : "fixed")
+    ? make("span", { class: "check muted", title: one.protected ? "A protected attribute: it is never suggested as something to change." : "The model's schema says that it does not change." }, lock(), one.protected ? "protected" : "fixed")
     : make("label", { class: "check" }, make("input", { type: "checkbox", checked: true, "data-change": one.name, "aria-label": `${plainName(one.name)} may change` }), "may change");
   return make("div", { class: "feature" }, make("label", { for: id }, plainName(one.name), make("span", { class: "range" }, range)), control, check);
 }
+
+const lock = () => make("svg", { class: "lock", viewBox: "0 0 16 16", "aria-hidden": "true" },
+  make("rect", { x: 3, y: 7, width: 10, height: 7, rx: 1.5 }), make("path", { d: "M5.5 7V5a2.5 2.5 0 0 1 5 0v2" }));
 
 function middle(one) {
   const point = one.lower + (one.upper - one.lower) / 3;
@@ -125,8 +128,8 @@ async function submit(event) {
   try {
     const asked = read();
     const answer = await call("POST", "/explain", asked);
-    answers.replaceChildren(...answerCards(answer, schema, asked));
-    if (innerWidth < 960) answers.scrollIntoView();
+    answers.replaceChildren(...answerCards(answer, version, asked));
+    if (innerWidth < 960 || answers.getBoundingClientRect().top < 0) answers.scrollIntoView();
   } catch (error) {
     complain(problem, error);
     answers.replaceChildren(make("div", { class: "empty card" }, make("h2", {}, error.type === "/problems/query-limit" ? "The budget is used up" : "No answer this time"),

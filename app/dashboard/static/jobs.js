@@ -16,7 +16,7 @@ async function show() {
     place.className = page.items.length ? "side" : "";
     if (!page.items.length) {
       place.replaceChildren(make("div", { class: "empty card" }, make("h2", {}, "No job yet"),
-        make("p", {}, "A training is started with POST /train. To see one with made-up loans, run ", make("code", {}, "make demo"), ".")));
+        make("p", {}, "A training is started with ", make("code", {}, "POST /train"), ". To see one with made-up loans, run ", make("code", {}, "make demo"), ".")));
       return;
     }
     place.replaceChildren(list, detail);
@@ -42,7 +42,7 @@ function open(job) {
     make("div", { class: "head" }, make("h2", {}, job.model), part("state", "span")),
     part("words", "p", { class: "sentence", role: "status" }), part("bar", "progress", { max: 1, value: 0, "aria-label": "Progress of this step" }),
     part("phases", "ol", { class: "phases", "aria-label": "Steps" }), part("problem", "p", { class: "problem", role: "alert", hidden: true }),
-    make("h3", {}, "Learning curves"), make("p", { class: "hint" }, "Each line should fall and then level off."), part("chart", "div", { class: "chart small" }),
+    make("h3", {}, "Learning curves"), make("p", { class: "hint" }, "Each line should fall and then level off."), make("ul", { class: "key", "aria-hidden": "true" }), part("chart", "div", { class: "chart small" }),
     part("facts", "dl", { class: "facts" }), part("actions", "p"), part("log", "ul", { class: "log" }));
   say(find("[data-part=chart]", detail), "The curves appear when the networks learn.");
   paint();
@@ -134,9 +134,9 @@ function curves() {
   const colours = palette();
   const traces = LOSSES.filter((phase) => shown.curves.has(phase)).map((phase, index) => {
     const points = shown.curves.get(phase), last = points.at(-1)[0] || 1;
-    return { x: points.map(([step]) => index + step / last), y: points.map(([, loss]) => loss), mode: "lines", name: PHASES[phase], line: { color: colours[index], width: 2.5 }, hovertemplate: "%{y:.3f}<extra>%{fullData.name}</extra>" };
+    return { x: points.map(([step]) => index + step / last), y: points.map(([, loss]) => loss), mode: points.length > 1 ? "lines" : "markers", name: PHASES[phase], line: { color: colours[index], width: 2.5 }, marker: { color: colours[index] }, hovertemplate: "%{y:.3f}<extra>%{fullData.name}</extra>" };
   });
-  return { traces, text: "Loss of each step of the training", layout: { showlegend: true, legend: { orientation: "h", y: 1.18, x: 0 }, hovermode: "closest", xaxis: { showticklabels: false, title: { text: "time" } }, yaxis: { title: { text: "loss" } } } };
+  return { traces, text: "Loss of each step of the training", layout: { key: true, hovermode: "closest", xaxis: { showticklabels: false, title: { text: "time", standoff: 4 } }, yaxis: { title: { text: "loss" } } } };
 }
 
 show();

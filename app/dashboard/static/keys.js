@@ -11,7 +11,8 @@ async function show() {
       make("td", {}, time(key.created_at)),
       make("td", {}, key.revoked_at ? tag("bad", "revoked") : tag("good", "works")),
       make("td", {}, key.revoked_at ? "" : make("button", { type: "button", class: "danger", "aria-label": `Revoke ${key.name}`, onclick: () => revoke(key) }, "Revoke"))));
-    const head = ["Name", "Role", "Begins with", "Made (UTC)", "State", "Action"].map((word) => make("th", { scope: "col" }, word));
+    const head = ["Name", "Role", "Begins with", "Made (UTC)", "State"].map((word) => make("th", { scope: "col" }, word));
+    head.push(make("th", { scope: "col" }, make("span", { class: "unseen" }, "Action")));
     place.className = "card";
     place.replaceChildren(make("h2", {}, "Keys of this lender"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Keys" },
       make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows))));
