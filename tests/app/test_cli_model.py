@@ -76,7 +76,8 @@ def test_training_says_what_it_made(training: Outcome, model: Path) -> None:
         assert phase in training.err
     assert "loss" not in training.out, "progress goes to stderr"
     assert load_model(model).queries == 12
-    assert load_model(model).encoder.schema.features[0].direction == "up"
+    assert load_model(model).encoder.schema.features[0].protected
+    assert "age, sex, dependents (protected)" in training.out
 
 
 def test_explanations_as_json(explain: Callable[..., Outcome], refused: pd.DataFrame, model: Path) -> None:
@@ -157,7 +158,7 @@ def test_a_constraint_that_one_record_cannot_meet_is_that_records_error(
     answers = json.loads(outcome.out)["explanations"]
     wrong = [answer["row"] - 1 for answer in answers if answer["status"] == "error"]
     assert wrong == refused.index[refused["age"] == least].tolist()
-    assert answers[wrong[0]]["error"].startswith(f"'age' is {least} and may only go up")
+    assert answers[wrong[0]]["error"].startswith(f"'age' is {least} and is protected, so it must not change")
     assert outcome.code == 2
 
 

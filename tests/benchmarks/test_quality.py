@@ -15,8 +15,8 @@ from benchmarks.quality_cache import TRAINING, TrainingCache, source_digest
 from benchmarks.quality_picture import draw_picture
 from benchmarks.quality_report import METHODS, write_report
 from benchmarks.quality_run import Places, config_for, run_job
-from benchmarks.quality_store import QUALITY_FILE, Job, Store, write_whole
-from benchmarks.quality_summary import Summary, mark, mean_frontier, reaches_the_limit, summarise
+from benchmarks.quality_store import QUALITY_FILE, FrontierRow, Job, Store, write_whole
+from benchmarks.quality_summary import Summary, mark, mean_frontier, reaches_the_limit, summarise, validity_at
 from models.config import fast
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, DataError
@@ -168,6 +168,15 @@ def test_the_mark_beside_the_paper(tmp_path: Path) -> None:
     assert mark(ours, replace(paper, cost=0.9)) == "falls short"
 
 
+def test_the_validity_at_a_cost_lies_between_two_settings_of_the_dial() -> None:
+    points = [DialPoint(0.5, 1.0, 0.6, 0.0), DialPoint(0.1, 2.0, 0.8, 0.0)]
+    frontier = [FrontierRow(JOBS[0], point) for point in reversed(points)]
+    frontier += [FrontierRow(JOBS[1], replace(point, validity=1.0)) for point in points]
+    there = validity_at(frontier, "moons", 1.5)
+    assert there is not None and (there.mean, there.std) == pytest.approx((0.85, 0.15))
+    assert validity_at(frontier, "adult", 1.5) is None
+
+
 def test_the_limit_is_reached_by_both_ratios() -> None:
     limit = Summary((quality("oracle", 1.0, 1.0, unanimity=0.8),))
 
@@ -187,7 +196,7 @@ def test_the_frontier_is_the_mean_over_the_seeds_and_all_is_drawn(tmp_path: Path
     cheap, robust = mean_frontier(store.frontier, "moons")
     assert (cheap.price, robust.price) == (0.5, 0.1)
     assert (robust.cost, robust.validity) == pytest.approx((1.5, 0.9))
-    page = write_report(store.qualities)
+    page = write_report(store.qualities, store.frontier)
     assert page.count("\n| moons |") == 5 and page.count("\n| loans |") == 5
     draw_picture(store.qualities, store.frontier, tmp_path / "quality.png")
     assert (tmp_path / "quality.png").stat().st_size > 10_000

@@ -1,5 +1,6 @@
 """The report's first lines say where DensityFlow is not ahead; its page has every table and picture."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from benchmarks.experiments.experiment import Measured, Row
 from benchmarks.experiments.store import Rows, results_folder
 from benchmarks.report import main
-from benchmarks.report_verdict import meetings, opening
+from benchmarks.report_verdict import meeting_table, meetings, opening
 from tests.benchmarks.experiments.rows import dial, row
 
 OURS = dial("moons", [1.0, 0.5, 0.2], [0.99, 0.8, 0.4])
@@ -19,20 +20,40 @@ def rival(name: str, cost: float, validity: float, queries: float = 5000.0, reco
 
 def test_a_rival_is_met_at_its_own_cost() -> None:
     (dear,) = meetings([OURS, rival("betarce", 1.2, 0.98)])
-    assert dear.ahead and dear.our_validity == 0.99 and dear.fewer_queries
+    assert dear.ahead and dear.ours.validity == 0.99 and dear.fewer_queries
     # Two fifths of the way from 0.5 to 1.0, and from 0.8 to 0.99.
     (cheap,) = meetings([OURS, rival("betarce", 0.7, 0.88)])
-    assert not cheap.ahead and cheap.our_validity == pytest.approx(0.876)
-    (cheapest,) = meetings([OURS, rival("betarce", 0.1, 0.0)])
-    assert not cheapest.ahead and cheapest.our_validity is None
+    assert not cheap.ahead and cheap.ours.validity == pytest.approx(0.876)
+    # Cheaper than the dial goes: half of the records are left as they are.
+    (cheapest,) = meetings([OURS, rival("betarce", 0.1, 0.3)])
+    assert not cheapest.ahead and cheapest.ours.validity == pytest.approx(0.2)
+
+
+def test_a_rival_is_met_on_the_seeds_and_the_records_that_both_have() -> None:
+    other = replace(dial("moons", [1.0], [0.2]), seed=1)
+    (meeting,) = meetings([OURS, other, rival("betarce", 1.2, 0.98)])
+    assert meeting.seeds == 1 and meeting.ours.validity == 0.99
+    few = {"dial few cost": [1.0], "dial few validity": [0.7]}
+    both = replace(OURS, curves={**OURS.curves, **few}, values={**OURS.values, "few cost": 1.0, "few validity": 0.7})
+    (slow,) = meetings([both, rival("betarce", 1.2, 0.98, records=30.0)])
+    assert slow.ours.validity == 0.7 and not slow.ahead
 
 
 def test_verified_answers_count_and_their_queries_are_those_of_as_many_records() -> None:
-    verified = row("moons", "densityflow-verified", cost=0.9, validity=1.0, queries=1480.0, records=100.0)
-    (meeting,) = meetings([OURS, verified, rival("dice", 0.95, 0.995, queries=700.0, records=10.0)])
-    assert meeting.our_validity == 1.0 and meeting.our_queries == 580.0 and meeting.fewer_queries
-    (meeting,) = meetings([OURS, verified, rival("dice", 0.95, 0.995, queries=700.0)])
-    assert meeting.our_queries == 1480.0 and not meeting.fewer_queries
+    names = ("verified cost", "verified validity", "verified few cost", "verified few validity", "verified queries")
+    curves = dict(zip(names, ([0.9], [1.0], [0.9], [1.0], [10.0]), strict=True))
+    verified = Row("moons", 0, "densityflow-verified", {}, curves, "")
+    (meeting,) = meetings([OURS, verified, rival("dice", 0.92, 0.999, queries=700.0, records=10.0)])
+    assert (meeting.ours.validity, meeting.ours.queries, meeting.ours.how) == (1.0, 580.0, "verified by 10")
+    assert meeting.ahead and meeting.fewer_queries
+    # Half verified, half by the dial at 1.0, is enough for 0.995, and of all that are it asks least.
+    (meeting,) = meetings([OURS, verified, rival("dice", 0.95, 0.9949, queries=700.0)])
+    assert meeting.ours.queries == pytest.approx(980.0) and meeting.ours.how == "verified by 10 and dial"
+    assert meeting.ahead and not meeting.fewer_queries
+    # Where a cheaper setting is ahead too, the one with fewer queries is taken.
+    (meeting,) = meetings([OURS, verified, rival("dice", 1.1, 0.98, queries=700.0)])
+    assert (meeting.ours.queries, meeting.ours.how) == (480.0, "dial")
+    assert [line[-1] for line in meeting_table([OURS, verified, rival("dice", 1.1, 0.98)])] == ["", "▲ ahead"]
 
 
 def test_a_rival_that_asks_nothing_is_not_compared_by_queries() -> None:
@@ -44,12 +65,24 @@ def test_the_first_lines_name_what_is_not_ahead() -> None:
     rivals = [rival("betarce", 0.7, 0.88), rival("ceflow", 1.1, 0.5, 0.0), rival("argument", 1.1, 0.5, 100.0)]
     lines = opening([OURS, *rivals])
     assert lines[0].startswith("DensityFlow is ahead of every rival that ran, at equal or lower cost, on 0 of 1 data ")
-    assert lines[1] == "Not ahead: moons, betarce: 0.880 at cost 0.700; ours is 0.876 there."
-    assert lines[2] == "Not fewer queries: moons, argument asks 100; ours: 480 queries."
+    assert lines[1] == (
+        "Not ahead: moons, betarce: 0.880 at cost 0.700 with 5000 queries; ours is 0.876 there with 480."
+    )
+    assert lines[2] == "Not fewer queries: moons, argument asks 100 for 100 records; ours, dial: 480."
     assert len(lines) == 3
     assert opening([]) == ["No rival has been run beside DensityFlow in Table 2: nothing can be said of them yet."]
     good = opening([OURS, rival("betarce", 1.2, 0.9)])
-    assert good[0].endswith("on 1 of 1 data sets: moons (wanted: 7 of 8).") and "less than every" in good[1]
+    assert good[0].endswith("on 1 of 1 data sets: moons (wanted: 7 of 8; NOT reached).")
+    assert "less than every" in good[1]
+
+
+def test_each_seed_alone_is_named_where_there_are_several() -> None:
+    rows = [OURS, rival("betarce", 1.2, 0.9)]
+    short = dial("moons", [1.0, 0.5, 0.2], [0.8, 0.6, 0.3])
+    worse = [replace(short, seed=1), replace(rival("betarce", 1.2, 0.9), seed=1)]
+    lines = opening([*rows, *worse])
+    assert lines[1] == "Seed 0 alone: ahead on 1 of 1 data sets that ran."
+    assert lines[2] == "Seed 1 alone: ahead on 0 of 1 data sets that ran; behind: betarce on moons."
 
 
 def test_the_pages_have_tables_pictures_and_coloured_marks(tmp_path: Path) -> None:

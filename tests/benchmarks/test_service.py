@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.service_client import Load, measure
 from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, Soak, write
+from benchmarks.service_report import Point, Report, write
+from benchmarks.service_soak import soak_of, write_soaks
 
 POINT = Point(
     clients=1,
@@ -36,7 +37,6 @@ REPORT = Report(
         replace(POINT, clients=8, records=32, records_a_second=320.0, engine=0.99),
         replace(POINT, clients=64, records=32, records_a_second=300.0),
     ),
-    soak=Soak(explained=1000, after_a_tenth_mb=400.0, at_the_end_mb=410.0, failures={}),
     load_average=0.5,
 )
 
@@ -52,8 +52,18 @@ def test_the_report_is_written(tmp_path: Path) -> None:
     write([REPORT], tmp_path)
     (found,) = json.loads((tmp_path / "service.json").read_text())
     assert found["summary"]["ratio_32"]["measured"] == 0.8
-    assert found["summary"]["memory_growth"] == pytest.approx(0.025)
     assert (tmp_path / "service.png").stat().st_size > 1000
+
+
+def test_growth_is_from_a_tenth_to_the_end(tmp_path: Path) -> None:
+    seen = [(records, 300.0 if records < 8_000 else 400.0 + records / 1000) for records in range(0, 100_000, 100)]
+    soak = soak_of("embedded", seen, 100_000, 60.0, {})
+    assert list(soak.resident_mb)[:: len(soak.resident_mb) - 1] == ["10000", "100000"]
+    assert soak.growth == pytest.approx(90 / 410, abs=0.01)
+    write_soaks([soak], tmp_path)
+    write_soaks([replace(soak, mode="workers"), replace(soak, explained=7)], tmp_path)
+    found = json.loads((tmp_path / "service_soak.json").read_text())
+    assert [(entry["mode"], entry["explained"]) for entry in found] == [("workers", 100_000), ("embedded", 7)]
 
 
 def test_clients_count_answers_and_failures() -> None:

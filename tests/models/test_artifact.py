@@ -172,12 +172,30 @@ def cut_a_weight(folder: Path) -> None:
     save_file(weights | {"velocity.out.bias": weights["velocity.out.bias"][:-1].clone()}, folder / WEIGHTS_FILE)
 
 
+def reseal(saved: Path, folder: Path, edit: Callable[[Path], None]) -> None:
+    """A copy with an edit, sealed anew."""
+
+    def copy_and_edit(target: Path) -> None:
+        for name in (ANCHORS_FILE, ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE):
+            (target / name).write_bytes((saved / name).read_bytes())
+        edit(target)
+
+    write_sealed(folder, copy_and_edit)
+
+
+def test_a_model_from_before_formats_is_read_as_the_first(tmp_path: Path, saved: Path) -> None:
+    reseal(saved, tmp_path / "old", edited(MODEL_FILE, lambda d: d.pop("config_format")))
+    assert load_model(tmp_path / "old").config == load_model(saved).config
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
         (edited(MODEL_FILE, lambda d: d.pop("config")), "cannot be read: Expected the configuration to be an object"),
         (edited(MODEL_FILE, lambda d: d["config"]["flow"].pop("steps")), r"lacks the setting 'flow\.steps'"),
         (edited(MODEL_FILE, lambda d: d["config"]["flow"].update(steps=0)), r"flow\.steps is 0"),
+        (edited(MODEL_FILE, lambda d: d["config"].update(speed=2)), "has the unknown setting 'speed': use the"),
+        (edited(MODEL_FILE, lambda d: d.update(config_format=99)), "has the format 99, and this recourse reads up to"),
         (edited(MODEL_FILE, lambda d: d["config"]["flow"].update(width=32)), "do not fit the model's settings"),
         (edited(MODEL_FILE, lambda d: d.update(seed=1.5)), "Expected 'seed' to be a whole number, not 1.5"),
         (edited(MODEL_FILE, lambda d: d.update(queries="few")), "Expected 'queries' to be a whole number, not 'few'"),
@@ -202,13 +220,7 @@ def test_a_sealed_folder_with_the_wrong_content_is_refused(
     tmp_path: Path, saved: Path, edit: Callable[[Path], None], message: str
 ) -> None:
     """The seal holds, for somebody sealed it anew; what is inside is not a model."""
-
-    def copy_and_edit(folder: Path) -> None:
-        for name in (ANCHORS_FILE, ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE):
-            (folder / name).write_bytes((saved / name).read_bytes())
-        edit(folder)
-
-    write_sealed(tmp_path / "wrong", copy_and_edit)
+    reseal(saved, tmp_path / "wrong", edit)
     with pytest.raises(ArtifactError, match=message) as caught:
         load_model(tmp_path / "wrong")
     assert "\n" not in str(caught.value)

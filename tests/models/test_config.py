@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from models.config import (
+    MANY_RECORDS,
+    NARROW,
     PRESETS,
+    WIDE,
     Config,
     DistillConfig,
     FlowConfig,
@@ -82,3 +85,9 @@ def test_the_paper_preset_is_the_papers() -> None:
 def test_presets_by_name() -> None:
     assert {name: make() for name, make in PRESETS.items()} == {"fast": fast(), "paper": paper()}
     assert fast().queries == 480
+
+
+def test_more_records_get_a_wider_surrogate_unless_its_width_is_given() -> None:
+    few, many = (SurrogateConfig().for_records(count) for count in (MANY_RECORDS, MANY_RECORDS + 1))
+    assert (few.width, many.width) == (NARROW, WIDE)
+    assert SurrogateConfig(width=40).for_records(10**6).width == 40

@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from models.config import Config, NoiseConfig, fast, paper
-from models.config_json import config_from_json, config_to_json
+from models.config_json import FORMAT, config_from_json, config_to_json
 from models.errors import ConfigError
+
+FORMAT_1 = Path(__file__).parent / "config_format_1.json"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def changed(section: str | None, key: str, value: object) -> dict[str, Any]:
         ("flow", "adjoint", 1, "The setting 'flow.adjoint' is 1; it must be true or false."),
         ("noise", "bound", "x", "The setting 'noise.bound' is 'x'; it must be a number or null."),
         ("noise", "ratio", None, "The setting 'noise.ratio' is None; it must be a number."),
-        ("noise", "tau", 0.2, "The configuration has the unknown setting 'noise.tau'"),
+        ("noise", "tau", 0.2, "The configuration has the unknown setting 'noise.tau': use the recourse that trained"),
         (None, "flow", [4], "Expected the section 'flow' of the configuration to be an object, not [4]."),
         (None, "device", 7, "The setting 'device' is 7; it must be text."),
         (None, "extra", 7, "The configuration has the unknown setting 'extra'"),
@@ -55,6 +58,47 @@ def test_a_setting_that_lacks() -> None:
         config_from_json(document)
     with pytest.raises(ConfigError, match="Expected the configuration to be an object, not None"):
         config_from_json(None)
+
+
+def test_a_model_of_the_first_format_is_read_for_ever() -> None:
+    """The file was written once, by format 1. Does this fail? The new setting wants an entry in `LATER`."""
+    document = json.loads(FORMAT_1.read_text())
+    config = config_from_json(document, 1)
+    kept: dict[str, Any] = config_to_json(config)
+    assert config.surrogate.votes is False and config.flow.solver == "dopri5"
+    assert {name: kept[name] for name in document if not isinstance(document[name], dict)}.items() <= document.items()
+    for section in ("noise", "surrogate", "flow", "loss", "generator", "distill"):
+        assert document[section].items() <= kept[section].items()
+
+
+def test_settings_that_came_later_are_filled_in() -> None:
+    """As if `flow.steps` had come with format 2, and `noise` and `flow.adjoint` with format 3."""
+    later = ({"flow.steps": 7}, {"noise": config_to_json(paper())["noise"], "flow.adjoint": True})
+    oldest, older = changed("flow", "steps", 4), changed("flow", "steps", 4)
+    for document in (oldest, older):
+        del document["noise"], document["flow"]["adjoint"]
+    del oldest["flow"]["steps"]
+    assert config_from_json(oldest, 1, later).flow == replace(fast().flow, steps=7, adjoint=True)
+    assert config_from_json(older, 2, later).flow == replace(fast().flow, steps=4, adjoint=True)
+    assert config_from_json(oldest, 1, later).noise == paper().noise
+    with pytest.raises(ConfigError, match=r"lacks the setting 'flow\.steps', which its format has"):
+        config_from_json(oldest, 2, later)
+    with pytest.raises(ConfigError, match="lacks the setting 'noise'"):
+        config_from_json(older, 3, later)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (FORMAT + 1, f"has the format {FORMAT + 1}, and this recourse reads up to {FORMAT}: use the one that trained"),
+        (0, "The format of the configuration is 0; it must be a whole number from 1"),
+        ("1", "The format of the configuration is '1'; it must be a whole number"),
+        (True, "The format of the configuration is True; it must be a whole number"),
+    ],
+)
+def test_a_format_that_we_do_not_know(written: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_from_json(config_to_json(fast()), written)
 
 
 def test_a_whole_number_will_do_for_a_number() -> None:

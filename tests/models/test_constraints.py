@@ -104,6 +104,7 @@ def test_rows_are_repeated_side_by_side() -> None:
         (Constraints(ranges={"age": (30.2, 30.8)}), "range 30.2 to 30.8 of 'age' holds none .* in steps of 1"),
         (Constraints(ranges={"age": (-1e308, -1e300)}), "range -1e\\+308 to -1e\\+300 of 'age' holds none"),
         (Constraints(ranges={"age": (NAN, 50)}), "range \\(nan, 50\\) of 'age' is not finite"),
+        (Constraints(ranges={"age": (0, 10**400)}), "range of 'age' has a number of more than 300 digits"),
         (Constraints(ranges={"age": ("30", "40")}), "range of 'age' must be its least and its greatest number"),
         (Constraints(ranges={"age": ()}), "range of 'age' must be its least and its greatest number"),
         (Constraints(ranges={"colour": ()}), "range of 'colour' is empty"),
@@ -130,7 +131,7 @@ def test_what_no_record_can_meet_is_raised_for_all(constraints: Constraints, mes
         ),
         (
             Constraints(ranges={"sex": ("f",)}),
-            ["Row 1: 'sex' is 'm' and must not change, but its range is f;", None],
+            ["Row 1: 'sex' is 'm' and is protected, so it must not change, but its range is f;", None],
         ),
         (
             Constraints(ranges={"grade": ("low",)}, directions={"grade": Direction.UP}),

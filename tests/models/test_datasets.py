@@ -91,8 +91,9 @@ def test_loans_come_with_a_schema_that_marks_what_may_not_change() -> None:
     data = loans(rows=1000)
     schema = infer_schema(data.frame, data.label, data.overrides)
     by_name = dict(zip(schema.names, schema.features, strict=True))
-    assert by_name["sex"].protected and by_name["sex"].immutable
-    assert by_name["age"].direction is Direction.UP
+    protected = {name for name, feature in by_name.items() if feature.protected}
+    assert protected == {"age", "sex", "dependents"} and all(by_name[name].immutable for name in protected)
+    assert by_name["education"].direction is Direction.UP
     assert by_name["education"].categories == ("primary", "secondary", "bachelor", "master")
     assert by_name["loan_amount"].step == 500 and by_name["loan_months"].step == 6
     assert {name for name, feature in by_name.items() if feature.nullable} == {"savings", "employment_years", "housing"}
@@ -119,6 +120,7 @@ def test_a_public_data_set_has_the_papers_shape_and_survives_the_encoding(name: 
     categorical = sum(feature.is_categorical for feature in schema.features)
     nullable = sum(feature.nullable for feature in schema.features)
     assert (*records.shape, categorical, nullable) == SHAPES[name]
+    assert not any(feature.immutable or feature.protected for feature in schema.features), "the paper's protocol"
     assert len(schema.classes) == 2 and len(labels_to_codes(schema, data.frame[data.label])) == len(records)
     encoder = Encoder.fit(schema, records)
     np.testing.assert_array_equal(encoder.decode(encoder.encode(records), origin=records), records)

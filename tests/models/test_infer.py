@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from models.errors import DataError, SchemaError
-from models.infer import infer_schema, infer_step, sort_naturally
+from models.infer import infer_features, infer_schema, infer_step, sort_naturally
 from models.schema import Feature, Kind
 
 ROWS = 12
@@ -90,6 +90,14 @@ def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
 def test_a_wrong_override_is_refused_by_name(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         infer_schema(frame_with(share=[0.5, 1.0] * 6, word=["a", "b"] * 6), "label", {"features": changes})
+
+
+def test_a_column_named_like_a_protected_attribute_is_protected_until_it_is_lifted() -> None:
+    frame = frame_with(gender=["m", "f"] * 6, account_age=range(ROWS))
+    assert [feature.protected for feature in infer_schema(frame, "label").features] == [False, True, False]
+    assert [feature.protected for feature in infer_features(frame)] == [False, True, False, False]
+    lifted = infer_schema(frame, "label", {"features": {"gender": {"protected": False}}})
+    assert not any(feature.immutable for feature in lifted.features)
 
 
 def repeated_columns() -> pd.DataFrame:

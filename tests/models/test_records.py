@@ -74,6 +74,15 @@ def test_a_bad_value_is_named_alone_and_in_a_frame(name: str, value: object, mes
         to_records(SCHEMA, frame)
 
 
+@pytest.mark.parametrize("name", ["ratio", "grade"])
+def test_a_value_nested_without_end_is_named_too(name: str) -> None:
+    deep: object = 1
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(RecordError, match=f"^Column '{name}' holds "):
+        check_record(SCHEMA, GOOD | {name: deep})
+
+
 def test_the_two_ways_in_agree_on_the_edge_of_the_bounds() -> None:
     for value in (1.5049, -0.0049, 1.5):
         row = check_record(SCHEMA, GOOD | {"ratio": value})

@@ -4,7 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.residuals import LEAST, RIDGE, _kernel, fit_residuals
+from models.gaussian import squared_distances
+from models.residuals import LEAST, RIDGE, fit_residuals
+
+
+def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
+    return np.asarray(np.exp(-0.5 * squared_distances(points, others) / width**2))
 
 
 def wave(points: np.ndarray) -> np.ndarray:
@@ -45,10 +50,10 @@ def test_leaving_one_out_is_what_it_says() -> None:
     random = np.random.default_rng(2)
     points = random.normal(size=(30, 2))
     lacking = wave(points)
-    inverse = np.linalg.inv(_kernel(points, points, 0.7) + RIDGE * np.eye(30))
+    inverse = np.linalg.inv(kernel(points, points, 0.7) + RIDGE * np.eye(30))
     short = (inverse @ lacking) / np.diag(inverse)[:, None]
     for left_out in range(30):
         kept = np.arange(30) != left_out
-        kernel = _kernel(points[kept], points[kept], 0.7) + RIDGE * np.eye(29)
-        said = _kernel(points[[left_out]], points[kept], 0.7) @ np.linalg.solve(kernel, lacking[kept])
+        ridged = kernel(points[kept], points[kept], 0.7) + RIDGE * np.eye(29)
+        said = kernel(points[[left_out]], points[kept], 0.7) @ np.linalg.solve(ridged, lacking[kept])
         np.testing.assert_allclose(lacking[left_out] - said[0], short[left_out], atol=1e-9)

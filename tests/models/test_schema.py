@@ -69,6 +69,7 @@ def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
         ("age", {"lower": "low"}, "'lower' of feature 'age' to be a number, not 'low'"),
         ("age", {"lower": True}, "'lower' of feature 'age' to be a number"),
         ("age", {"upper": float("inf")}, "'age' has the bounds 17 to inf"),
+        ("age", {"upper": 10**400}, "'upper' of feature 'age' to be a number that is not so large"),
         ("age", {"step": 1, "categories": ["a", "b"]}, "'age' is integer, so it has no categories"),
         ("age", {"direction": "sideways"}, "'direction' of feature 'age' to be one of any, up, down"),
         ("age", {"immutable": "yes"}, "'immutable' of feature 'age' to be true or false"),
@@ -86,6 +87,16 @@ def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
 def test_a_wrong_override_is_refused_by_name(name: str, change: dict[str, object], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         SCHEMA.with_overrides({"features": {name: change}})
+
+
+def test_a_protected_feature_is_fixed_until_the_protection_itself_is_lifted() -> None:
+    guarded = SCHEMA.with_overrides({"features": {"age": {"protected": True}}})
+    assert guarded.features[guarded.index("age")].immutable
+    with pytest.raises(SchemaError, match="'age' is protected, so it cannot be mutable; set 'protected' to false"):
+        guarded.with_overrides({"features": {"age": {"immutable": False}}})
+    assert guarded.with_overrides({"features": {"age": {"protected": False}}}) == SCHEMA
+    fixed = guarded.with_overrides({"features": {"age": {"protected": False, "immutable": True}}})
+    assert fixed.features[fixed.index("age")].immutable
 
 
 def test_overrides_of_a_wrong_form_are_refused() -> None:

@@ -131,6 +131,27 @@ def test_verified_search_is_cheaper_than_its_first_robust_rung(tiny_model: Recou
     assert costs[1] < costs[0]
 
 
+def test_plenty_of_queries_make_answers_cheaper_within_the_limit_and_alone_as_among_others(
+    tiny_model: RecourseModel, loans_task: Task
+) -> None:
+    records, target = loans_task.test.records[:60], other_class(loans_task.test.labels[:60], 2)
+    few, many = (SearchConfig(candidates=10, max_queries=limit, min_agreement=0.6) for limit in (20, 60))
+    short, long = (
+        explain(tiny_model, records, target, config=config, ensemble=Scorecards(loans_task.encoder))
+        for config in (few, many)
+    )
+    assert 20 < max(each.queries for each in long) <= 60
+    robust = [row for row, each in enumerate(short) if each.status is Status.ROBUST]
+    costs = [np.mean([found[row].counterfactuals[0].cost for row in robust]) for found in (short, long)]
+    assert costs[1] < 0.99 * costs[0]
+    said = Scorecards(loans_task.encoder).predict_proba(answers_of([long[row] for row in robust], tiny_model))
+    assert (agreement(said, target[robust]) >= 0.6).all()
+    for row in robust[:3]:
+        one = slice(row, row + 1)
+        cards = Scorecards(loans_task.encoder)
+        assert explain(tiny_model, records[one], target[one], config=many, ensemble=cards) == [long[row]]
+
+
 def test_several_answers_differ_in_what_they_change(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
     records, target = loans_task.test.records[:30], other_class(loans_task.test.labels[:30], 2)
@@ -140,6 +161,16 @@ def test_several_answers_differ_in_what_they_change(loans_task: Task) -> None:
     for answers in several:
         changed = [frozenset(change.feature for change in answer.changes) for answer in answers]
         assert len(set(changed)) == len(changed)
+
+
+def test_a_further_answer_that_the_models_refused_is_not_given(loans_task: Task) -> None:
+    model = random_model(loans_task.encoder, TINY)
+    records, target = loans_task.test.records[:30], other_class(loans_task.test.labels[:30], 2)
+    config = SearchConfig(candidates=10, k=3, floor=0.0, max_queries=6, polish_rounds=1)
+    found = explain(model, records, target, config=config, ensemble=Scorecards(loans_task.encoder))
+    further = [answer for each in found for answer in each.counterfactuals[1:] if answer.agreement is not None]
+    assert len(further) >= 5
+    assert min(answer.agreement or 0.0 for answer in further) > 0.5
 
 
 def test_an_impossible_record_is_diagnosed_and_never_with_a_protected_feature(

@@ -7,7 +7,7 @@ from models.model import RecourseModel
 from models.prepared import prepare
 from models.records import check_record
 from models.search import target_codes
-from models.trajectory import trace
+from models.trajectory import SHOWN, trace
 from tests.models.tiny import TINY, Task, random_model
 
 
@@ -19,7 +19,7 @@ def test_path(loans_task: Task) -> None:
     far = model.encoder.encode(loans_task.test.records[5:10])
     together = trace(model, target, allowed, far, count=4, seed=1)
     for row, path in enumerate(together):
-        assert [point.time for point in path] == np.linspace(0, 1, model.config.flow.steps + 1).tolist()
+        assert [point.time for point in path] == np.linspace(0, 1, SHOWN + 1).tolist()
         way = np.concatenate([check_record(model.encoder.schema, point.record) for point in path])
         own = allowed.rows(np.full(len(way), row))
         assert not violations(model.encoder.schema, own.origin, way, own).any()

@@ -15,6 +15,7 @@ from app.db import ensembles
 from app.db.engine import Database
 from app.ledger.check import check
 from app.services import jobs as jobs_service
+from app.training.plan import QUERIES_EACH, make_plan
 from app.training.spawned import SpawnedQueue
 from models.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
@@ -47,8 +48,9 @@ def balance_of(site: Site, name: str) -> tuple[int, int]:
 
 
 def test_a_job_becomes_a_version(site: Site) -> None:
+    asked = replace(site.request, queries=None, oracle_records=2)
     with spawned(site) as queue:
-        job_id = site.submit(queue=queue)
+        job_id = site.submit(asked, queue=queue)
         wait_until(lambda: site.job(job_id).state not in ("queued", "running"))
         wait_until(lambda: not (site.settings.var_dir / "artifacts" / "jobs" / str(job_id)).exists(), 30)
     job, version = site.job(job_id), site.version(job_id)
@@ -59,16 +61,21 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     assert load_model(folder).classes == tuple(version.classes)
     assert load_ensemble_of(folder).member_names == ("knn", "forest")
     assert version.metrics["members"].keys() == {"knn", "forest"}
-    assert version.metrics["verified"]["records"] == 1 and version.metrics["expected"]["records"] > 0
+    assert version.metrics["verified"]["records"] > 1 and version.metrics["expected"]["records"] > 1
+    beside = version.metrics["beside_oracle"]
+    assert (beside["records"], set(beside["oracle"])) == (2, {"validity", "unanimity", "cost"})
     assert len(version.frontier) > 3
     used = version.metrics["queries"]
-    assert 0 < used <= 10 and balance_of(site, "loans") == (used, 0)
+    assert 0 < beside["queries"] <= 2 * QUERIES_EACH < used <= make_plan(asked, "cpu").total
+    assert balance_of(site, "loans") == (used, 0)
     assert check(site.database) == []
     events = site.events(job_id)
     phases = list(dict.fromkeys(event.payload["phase"] for event in events if event.kind == "progress"))
     assert phases[:3] == ["data", "ensemble", "surrogate"] and phases[-2:] == ["measure", "publish"]
     assert [event.payload["state"] for event in events if event.kind == "state"] == ["queued", "running", "done"]
     assert any("loss" in event.payload for event in events)
+    told = [event.payload["message"] for event in events if event.kind == "log"]
+    assert told == ["Protected, so never suggested as something to change: age, sex, dependents."]
 
 
 def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -14,23 +14,27 @@ from app.db import jobs
 from app.db.answers import AnswerOwner
 from app.db.engine import Database
 from app.db.jobs import Claim
-from app.errors import LostLeaseError
+from app.errors import ConflictError, LostLeaseError
 from app.ledger.check import check
 from app.ledger.ledger import Ledger, utc_now
+from app.ledger.results import Reservation
 from app.services import jobs as jobs_service
+from app.training.plan import make_plan
 from models.datasets.loans import loans
-from models.errors import DataError, EnsembleError, QueryLimitError, StoppedError
+from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
+from models.infer import infer_schema
 from models.model import RecourseModel
 from tests.app.conftest import Customer
 from tests.models.tiny import TINY, make_task, random_model
-from tests.worker.site import NoBell, Site, make_site
+from tests.worker.site import ROWS, NoBell, Site, make_site
 from worker import job as job_process
 from worker.bench import Bench
+from worker.black_boxes import registered_schema
 from worker.exits import ENDED, STOPPED
 from worker.held_job import HeldJob
 from worker.progress import Progress, Units
 from worker.publish import Product, publish
-from worker.reserved import reserve
+from worker.reserved import reserve, reserve_plan
 
 LEASE = timedelta(seconds=30)
 
@@ -72,6 +76,29 @@ class TestReserve:
         made = reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60)
         assert made is not None and made.id == planned
 
+    @pytest.mark.parametrize(("room", "records"), [(2000, 10), (1640, 10), (1639, 0), (530, 0)])
+    def test_the_oracle_s_share_is_left_out_of_a_small_budget(
+        self, site: Site, customer: Customer, room: int, records: int
+    ) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, room)
+        job_id = site.submit()
+        full = make_plan(replace(site.request, queries=None), "cpu")
+        made, plan = reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
+        assert made is not None and made.amount == plan.total == (1640 if records else 530)
+        assert plan.oracle_records == records
+        again, after_a_crash = reserve_plan(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, full)
+        assert again is not None and (again.id, after_a_crash.oracle_records) == (made.id, records)
+        told = [event.payload["message"] for event in site.events(job_id) if event.kind == "log"]
+        assert all(line.startswith("Not compared with the oracle: 1640 queries were asked for") for line in told[:1])
+        assert bool(told) == (records == 0)
+
+    def test_a_budget_too_small_to_learn_from_is_refused(self, site: Site, customer: Customer) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 529)
+        site.submit()
+        with pytest.raises(QueryLimitError, match="530 queries were asked for, but 529 of 529 remain"):
+            full = make_plan(replace(site.request, queries=None), "cpu")
+            reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
+
     def test_what_expired_is_followed_by_the_rest(self, site: Site, customer: Customer) -> None:
         late = Ledger(site.database, clock=lambda: utc_now() + timedelta(hours=1))
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
@@ -84,15 +111,62 @@ class TestReserve:
         assert second is not None and second.amount == 15 and second.id != first.id
         site.ledger.dispatch(second, 15)
         site.ledger.settle(second)
-        assert reserve(hold(site, 4 * LEASE), site.ledger, customer.ensemble_id, 60) is None, "all of it is spent"
+        for later in (4, 6):
+            spent = reserve(hold(site, later * LEASE), site.ledger, customer.ensemble_id, 60)
+            assert spent is None, "all of it is spent, however often the job is resumed"
         assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).used == 60
         assert check(site.database) == []
+
+    def test_a_crash_before_the_rest_was_made(
+        self, site: Site, customer: Customer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late = Ledger(site.database, clock=lambda: utc_now() + timedelta(hours=1))
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+        site.submit()
+        first = reserve(hold(site), site.ledger, customer.ensemble_id, 60)
+        assert first is not None
+        site.ledger.dispatch(first, 45)
+        late.expire()
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "reserve", crash)
+            with pytest.raises(KeyboardInterrupt):
+                reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60)
+        with monkeypatch.context() as patched:
+            patched.setattr(HeldJob, "save_reservation", crash)
+            with pytest.raises(KeyboardInterrupt):
+                reserve(hold(site, 4 * LEASE), site.ledger, customer.ensemble_id, 60)
+        rest = reserve(hold(site, 6 * LEASE), site.ledger, customer.ensemble_id, 60)
+        assert rest is not None and rest.amount == 15, "45 of the 60 were asked before"
+        assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 15
+
+    def test_who_lost_the_job_gets_no_reservation(
+        self, site: Site, customer: Customer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
+        site.submit()
+        slow, reserving = hold(site), Ledger.reserve
+        taken = list[Reservation | None]()
+
+        def after_another(ledger: Ledger, tenant_id: int, ensemble_id: int, amount: int, planned: UUID) -> Reservation:
+            monkeypatch.setattr(Ledger, "reserve", reserving)
+            taken.append(reserve(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, 60))
+            return ledger.reserve(tenant_id, ensemble_id, amount, planned)
+
+        monkeypatch.setattr(Ledger, "reserve", after_another)
+        with pytest.raises(LostLeaseError):
+            reserve(slow, site.ledger, customer.ensemble_id, 60)
+        assert taken[0] is not None
+        site.ledger.dispatch(taken[0], 60)
 
     def test_more_than_the_budget_is_refused(self, site: Site, customer: Customer) -> None:
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 59)
         site.submit()
         with pytest.raises(QueryLimitError, match="60 queries were asked for, but 59 of 59 remain"):
             reserve(hold(site), site.ledger, customer.ensemble_id, 60)
+
+
+def crash(*order: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run_job(site: Site, monkeypatch: pytest.MonkeyPatch, training: Callable[[Bench], None]) -> int:
@@ -208,3 +282,24 @@ def test_progress_is_thin_and_knows_what_is_left(site: Site, monkeypatch: pytest
     assert len([event for event in site.events(job_id) if event.kind == "progress"]) == 2
     progress.report("generator", 1, 20, float("nan"))
     assert "loss" not in site.job(job_id).progress, "JSON has no NaN"
+
+
+def test_what_the_lender_protects_no_training_sets_free(site: Site) -> None:
+    schema = infer_schema(loans(ROWS).frame, "decision")
+    narrowed = {"features": {"age": {"protected": True}, "housing": {"immutable": True}}}
+    found = registered_schema("scores", schema, None, replace(site.request, overrides=narrowed))
+    assert found.features[found.index("housing")].immutable and found.features[found.index("age")].protected
+    lifted = replace(site.request, overrides={"features": {"age": {"protected": False}}})
+    with pytest.raises(SchemaError, match="'age' is protected by the schema of ensemble 'scores'"):
+        registered_schema("scores", schema, None, lifted)
+
+
+def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
+    """The ensemble reads a category by its number: another order would ask about another applicant."""
+    schema = infer_schema(loans(ROWS).frame, "decision")
+    listed = list(schema.features[schema.index("housing")].categories)
+    same = replace(site.request, overrides={"features": {"housing": {"categories": listed}}})
+    assert registered_schema("scores", schema, None, same).features == schema.features
+    turned = replace(site.request, overrides={"features": {"housing": {"categories": listed[::-1]}}})
+    with pytest.raises(ConflictError, match="order of its categories"):
+        registered_schema("scores", schema, None, turned)

@@ -43,7 +43,14 @@ def add_ensemble(database: Database, tenant_id: int, name: str = "loans", versio
         return ensembles.add(connection, tenant_id, name, version, datetime.now(UTC))
 
 
-def publish(database: Database, tenant_id: int, ensemble_id: int, model: str = "loans") -> UUID:
+def publish(
+    database: Database,
+    tenant_id: int,
+    ensemble_id: int,
+    model: str = "loans",
+    ensemble_version: str = "1",
+    members: tuple[str, ...] = (),
+) -> UUID:
     """A version of the model; the first is active."""
     job_id = add_job(database, tenant_id, model)
     with database.writing() as connection:
@@ -52,10 +59,10 @@ def publish(database: Database, tenant_id: int, ensemble_id: int, model: str = "
             "models/x",
             "d" * 64,
             ensemble_id,
-            "1",
+            ensemble_version,
             SCHEMA,
             ["no", "yes"],
-            {"fidelity": 0.9},
+            {"fidelity": 0.9} | ({"members": dict.fromkeys(members, 0.8)} if members else {}),
             [{"price": 0.1, "cost": 1.0}],
         )
         return model_versions.publish(connection, tenant_id, model, version, False, utc_now())

@@ -36,6 +36,20 @@ def test_a_limit_is_set_and_shown(service: Service, ensemble_id: int) -> None:
     assert service.admin.put("/budgets/loans", json={"limit": -1}).status_code == 422
 
 
+def test_another_period_is_no_way_around_a_limit(service: Service, ensemble_id: int) -> None:
+    service.admin.put("/budgets/loans", json={"limit": 50, "period": "month"})
+    spend(service, ensemble_id, queries=7, reserved=10)
+    limited = service.admin.put("/budgets/loans", json={"limit": 20})
+    assert (limited.json()["period"], limited.json()["remaining"]) == ("month", 13), "left out, it stays"
+    refused = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day"})
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/conflict")
+    assert "7 queries are used" in refused.json()["detail"] and "send restart true" in refused.json()["detail"]
+    (shown,) = service.viewer.get("/budgets").json()["items"]
+    assert (shown["period"], shown["limit"]) == ("month", 20)
+    anew = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day", "restart": True})
+    assert (anew.status_code, anew.json()["used"]) == (200, 0)
+
+
 def test_budgets_come_in_pages(service: Service, database: Database, ensemble_id: int) -> None:
     for name in ("a", "b"):
         add_ensemble(database, service.tenant_id, name)

@@ -47,10 +47,28 @@ def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) 
     assert service.viewer.get(f"/datasets/{listed[0]['id']}").json() == listed[0]
 
 
+def test_none_is_a_word_and_na_is_a_missing_value(service: Service) -> None:
+    frame = LOANS.assign(guarantors=["None", "one"] * 20, savings=["NA", *range(39)])
+    features = upload(service.client, csv(frame)).json()["schema"]["features"]
+    guarantors, savings = features[-2:]
+    assert (guarantors["categories"], guarantors["nullable"]) == (["None", "one"], False)
+    assert (savings["kind"], savings["nullable"]) == ("integer", True)
+
+
 def test_without_a_label_there_are_features_only(service: Service) -> None:
     answer = upload(service.client, csv(), label=None).json()
     assert [feature["name"] for feature in answer["schema"]["features"]] == ["income", "housing", "approved"]
     assert (answer["label"], answer["class_counts"]) == (None, None)
+
+
+def test_protected_attributes_are_marked_and_told(service: Service) -> None:
+    answer = upload(service.client, csv(LOANS.assign(Sex=["f", "m"] * 20))).json()
+    marks = {feature["name"]: (feature["protected"], feature["immutable"]) for feature in answer["schema"]["features"]}
+    assert marks == {"income": (False, False), "housing": (False, False), "Sex": (True, True)}
+    (notice,) = answer["notices"]
+    assert notice.startswith("Column 'Sex' looks like a protected attribute (sex)") and '"protected": false' in notice
+    assert service.viewer.get(f"/datasets/{answer['id']}").json()["notices"] == [notice]
+    assert upload(service.client, csv()).json()["notices"] == []
 
 
 def test_a_byte_order_mark_is_not_part_of_a_name(service: Service) -> None:
@@ -97,6 +115,29 @@ def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -
     pq.write_table(pa.table({"a": ["x" * 100_000] * 300}), buffer, compression="zstd", use_dictionary=False)
     answer = upload(service.client, buffer.getvalue())
     assert (answer.status_code, "when unpacked" in answer.text) == (413, True)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.list_(pa.string())], ids=str)
+def test_a_parquet_bomb_that_says_nothing_of_itself(service: Service, kind: pa.DataType) -> None:
+    """A value that stands once in the file, and in hundreds of rows."""
+    value = ["x" * 100_000] if pa.types.is_nested(kind) else "x" * 100_000
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": pa.array([value] * 300, type=kind), "approved": ["yes", "no"] * 150}), buffer)
+    assert len(buffer.getvalue()) < 120_000
+    answer = upload(service.client, buffer.getvalue())
+    assert answer.status_code in (413, 422), answer.text
+    assert "when unpacked" in answer.text or "holds lists" in answer.text
+
+
+def test_parquet_keeps_what_columns_are(service: Service) -> None:
+    """Texts and categories are read alike, missing values stay missing."""
+    region = pd.Series(["north", "south", None, "north"] * 10)
+    frame = LOANS.assign(housing=pd.Categorical(LOANS.housing), region=region)
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer)
+    answer = upload(service.client, buffer.getvalue()).json()
+    kinds = {feature["name"]: (feature["kind"], feature["nullable"]) for feature in answer["schema"]["features"]}
+    assert kinds == {"income": ("integer", False), "housing": ("categorical", False), "region": ("categorical", True)}
 
 
 def test_an_upload_past_the_limit_is_refused(service: Service) -> None:

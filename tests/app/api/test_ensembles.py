@@ -1,13 +1,17 @@
 """Ensembles are registered, asked through the ledger, and their credentials are never seen again."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
+from app.db import ensembles as ensembles_table
 from app.db.engine import Database
 from app.db.tables import EnsembleRow
+from app.services import ensembles
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 
@@ -63,6 +67,17 @@ def test_the_credential_is_in_no_answer_no_log_and_not_readable_in_the_database(
     assert any(row.credentials for row in rows)
     for place in (made.text, wrong.text, listed.text, str(lines), str(rows)):
         assert SECRET not in place
+
+
+def test_a_budget_that_may_not_be_set_changes_no_ensemble(service: Service, body: dict[str, Any]) -> None:
+    service.admin.post("/ensembles", json=body)
+    service.client.post("/ensembles/scores/predict", json={"records": [{"income": 5}]})
+    replaced = body | {"version": "2", "budget": {"limit": 10, "period": "day"}}
+    refused = service.admin.post("/ensembles", json=replaced)
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/conflict")
+    assert service.viewer.get("/ensembles").json()["items"][0]["version"] == "1"
+    replaced["budget"]["restart"] = True
+    assert service.admin.post("/ensembles", json=replaced).json()["version"] == "2"
 
 
 def test_a_query_past_the_limit_is_refused(service: Service, body: dict[str, Any]) -> None:
@@ -124,6 +139,36 @@ def test_a_local_ensemble_is_asked_through_its_model(
     order = service.server.explainer.verified[-1]
     assert (order.tenant_id, order.version_id, order.records) == (service.tenant_id, version_id, request["records"])
     assert service.admin.post("/ensembles", json=body | {"name": "loans"}).status_code == 409, "the name is taken"
+
+
+def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: dict[str, Any]) -> None:
+    """They are waited for in threads of their own: those of the service stay free for everything else."""
+    body["endpoints"][0] |= {"model": "silence", "seconds": 3.0}
+    service.admin.post("/ensembles", json=body)
+
+    async def scenario() -> int:
+        lender, seen = service.server.lender, len(service.server.lender.requests)
+        asked = [
+            asyncio.create_task(ensembles.predict(service.resources, service.tenant_id, "scores", [{"income": number}]))
+            for number in range(3)
+        ]
+        while len(lender.requests) < seen + 3:
+            await asyncio.sleep(0.01)
+        busy = to_thread.current_default_thread_limiter().borrowed_tokens
+        await asyncio.gather(*asked, return_exceptions=True)
+        return busy
+
+    assert asyncio.run(scenario()) == 0
+
+
+def test_two_who_register_a_name_at_once(
+    service: Service, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second does not see the row of the first before it writes its own."""
+    service.admin.post("/ensembles", json=body)
+    monkeypatch.setattr(ensembles_table, "lock", lambda *place: None)
+    answer = service.admin.post("/ensembles", json=body)
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/conflict")
 
 
 def test_too_many_records(service: Service, body: dict[str, Any]) -> None:

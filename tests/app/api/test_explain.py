@@ -76,10 +76,11 @@ def order(lending: Lending, count: int = 1, start: int = 0, **changes: object) -
 
 
 def answers(response: httpx.Response) -> list[dict[str, object]]:
-    """The explanations without their ids."""
+    """The explanations without what differs each time: their ids and charges."""
     assert response.status_code == 200, response.text
     ExplainAnswerBody.model_validate_json(response.content)
-    return [{key: value for key, value in one.items() if key != "id"} for one in response.json()["explanations"]]
+    found = response.json()["explanations"]
+    return [{key: value for key, value in one.items() if key not in ("id", "charged")} for one in found]
 
 
 def problem(response: httpx.Response) -> tuple[int, str]:
@@ -173,6 +174,19 @@ def test_a_frozen_feature_that_must_change_is_the_record_s_error(lender: Lender,
     assert "must not change" in str(found[wrong.index(True)]["error"])
 
 
+def test_no_request_lifts_what_is_protected(lender: Lender, lending: Lending) -> None:
+    lender.resources.ledger.set_limit(lender.tenant_id, lender.ensemble_id, 100)
+    asked = {"ranges": {"age": [18, 99], "sex": ["female", "male"]}, "directions": {"age": "up", "dependents": "down"}}
+    body = order(lending, 8, constraints=asked, k=3, robustness={"min_agreement": 0.3, "max_queries": 5})
+    found = lender.client.post("/explain", json=body).json()["explanations"]
+    changed = {change["feature"] for one in found for way in one["counterfactuals"] for change in way["changes"]}
+    assert changed and not changed & {"age", "sex", "dependents"}
+    forced = order(lending, 8, constraints={"ranges": {"sex": ["female"]}})
+    found = lender.client.post("/explain", json=forced).json()["explanations"]
+    told = ["is protected, so it must not change" in (one["error"] or "") for one in found]
+    assert told == [record["sex"] == "male" for record in lending.refused[:8]] and any(told)
+
+
 def test_verified_answers_are_metered_and_can_be_verified_later(lender: Lender, lending: Lending) -> None:
     ledger, owner = lender.resources.ledger, (lender.tenant_id, lender.ensemble_id)
     ledger.set_limit(*owner, 300)
@@ -181,7 +195,8 @@ def test_verified_answers_are_metered_and_can_be_verified_later(lender: Lender, 
     found = answers(response)
     assert {one["status"] for one in found} & {"robust", "already_target"}
     balance = ledger.balance(*owner)
-    assert 0 < balance.used <= response.json()["queries"] <= 30
+    assert 0 < balance.used == response.json()["charged"] <= response.json()["queries"] <= 30
+    assert balance.used == sum(one["charged"] for one in response.json()["explanations"])
     assert balance.reserved == 0
     promised = next(
         one for one in response.json()["explanations"] if one["status"] == "robust" and one["counterfactuals"]
@@ -195,6 +210,23 @@ def test_verified_answers_are_metered_and_can_be_verified_later(lender: Lender, 
     lender.activate(2)
     assert lender.client.post(path).json()["asked_version"] == 2
     assert problem(lender.client.post(path, params={"counterfactual": 5})) == (409, "conflict")
+
+
+def test_charged_is_what_the_ledger_has_and_what_is_known_is_free(lender: Lender, lending: Lending) -> None:
+    """Also for requests that are searched together, and that ask for the same."""
+    ledger, owner = lender.resources.ledger, (lender.tenant_id, lender.ensemble_id)
+    ledger.set_limit(*owner, 1000)
+    bodies = [order(lending, 2, robustness={"min_agreement": 1.0, "max_queries": 5}) for _ in range(4)]
+    bodies += [order(lending, size, robustness={"min_agreement": 1.0, "max_queries": 5}) for size in (1, 3, 4, 5)]
+    with ThreadPoolExecutor(len(bodies)) as together:
+        replies = list(together.map(lambda body: lender.client.post("/explain", json=body).json(), bodies))
+    assert 0 < ledger.balance(*owner).used == sum(reply["charged"] for reply in replies)
+    assert sum(reply["queries"] for reply in replies) > ledger.balance(*owner).used
+    for body, before in zip(bodies, replies, strict=True):
+        again = lender.client.post("/explain", json=body).json()
+        assert (again["queries"], again["charged"]) == (before["queries"], 0)
+        for one, earlier in zip(again["explanations"], before["explanations"], strict=True):
+            assert one["counterfactuals"] == earlier["counterfactuals"]
 
 
 def test_a_budget_that_is_too_small(lender: Lender, lending: Lending) -> None:

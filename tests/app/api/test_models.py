@@ -1,8 +1,9 @@
 """Versions are listed, switched, and rolled back."""
 
+from app.db import ensembles
 from app.db.engine import Database
 from tests.app.api.conftest import Service
-from tests.app.api.rows import add_ensemble, publish
+from tests.app.api.rows import SCHEMA, add_ensemble, publish
 
 
 def test_versions_are_shown_newest_first_in_pages(service: Service, database: Database) -> None:
@@ -34,6 +35,29 @@ def test_switch_and_roll_back(service: Service, database: Database) -> None:
     assert service.client.post("/models/loans/activate", json={"version": 3}).status_code == 404
     assert service.client.post("/models/unknown/activate", json={"version": 1}).status_code == 404
     assert service.viewer.post("/models/loans/activate", json={"version": 2}).status_code == 403
+
+
+def test_the_ensemble_follows_the_active_version(service: Service, database: Database) -> None:
+    """Who asks the models themselves must not get others than those that the explanations are for."""
+    ensemble_id = add_ensemble(database, service.tenant_id, version="first")
+    publish(database, service.tenant_id, ensemble_id, ensemble_version="first", members=("knn",))
+    second = publish(database, service.tenant_id, ensemble_id, ensemble_version="second", members=("knn", "svm"))
+    shapes = {1: ("first", ["knn"]), 2: ("second", ["knn", "svm"])}
+    for number in (2, 1, 2):
+        service.client.post("/models/loans/activate", json={"version": number})
+        (shown,) = service.viewer.get("/ensembles").json()["items"]
+        assert (shown["version"], shown["members"], shown["classes"]) == (*shapes[number], ["no", "yes"])
+    assert service.client.post("/ensembles/loans/predict", json={"records": [{"income": 5}]}).status_code == 200
+    assert service.server.explainer.verified[-1].version_id == second
+
+
+def test_a_registered_ensemble_stays_as_it_was_registered(service: Service, database: Database) -> None:
+    ensemble_id = add_ensemble(database, service.tenant_id, "scores", "2026-01")
+    with database.writing() as connection:
+        ensembles.describe_remote(connection, service.tenant_id, ensemble_id, "2026-02", SCHEMA, [], None)
+    publish(database, service.tenant_id, ensemble_id, ensemble_version="2026-01")
+    assert service.client.post("/models/loans/activate", json={"version": 1}).status_code == 200
+    assert service.viewer.get("/ensembles").json()["items"][0]["version"] == "2026-02"
 
 
 def test_another_tenant_has_no_such_model(service: Service, database: Database) -> None:

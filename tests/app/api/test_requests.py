@@ -75,6 +75,42 @@ def test_numbers_without_end_are_refused_and_not_kept(service: Service) -> None:
     assert answer.status_code == 404
 
 
+def test_a_document_nested_without_end_is_refused_and_not_kept(service: Service) -> None:
+    """Deeper than any answer could tell it again: the list of jobs would fail for ever."""
+    deep = b'{"a":' * 300 + b"1" + b"}" * 300
+    body = b'{"model": "m", "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "overrides": ' + deep + b"}"
+    answer = service.client.post("/train", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "overrides")
+    records = b'{"records": [{"income": ' + b"[" * 300 + b"]" * 300 + b"}]}"
+    answer = service.client.post("/ensembles/x/predict", content=records, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"records": [1] * 30_000},
+        {"records": [{f"{n}": [] for n in range(9_000)}]},
+        {"records": [{f"{n}": 1 for n in range(10_001)}]},
+        {"constraints": {"ranges": {f"{n}": 1 for n in range(1_001)}}},
+        {"constraints": {"immutable": [0] * 9_000}},
+    ],
+    ids=["records", "values", "features", "ranges", "immutable"],
+)
+def test_a_body_that_is_wrong_all_over_is_told_so_once(service: Service, wrong: dict[str, object]) -> None:
+    """Every error that is told takes a kilobyte and holds up everybody else."""
+    answer = service.client.post("/explain", json={"model": "m", "target": "yes", "records": [{}]} | wrong)
+    assert (answer.status_code, problem(answer)) == (422, "validation")
+    assert len(answer.json()["errors"]) <= 10 and len(answer.content) < 5_000
+
+
+def test_many_wrong_fields_are_not_all_told(service: Service) -> None:
+    wrong = {"directions": {f"{n}": "sideways" for n in range(1_000)}}
+    asked = {"model": "m", "target": "yes", "records": [{}], "constraints": wrong}
+    answer = service.client.post("/explain", json=asked)
+    assert (answer.status_code, len(answer.json()["errors"])) == (422, 100)
+
+
 def test_an_announced_gigabyte_is_refused_before_it_is_read(service: Service) -> None:
     request = b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nAuthorization: Bearer x\r\n\r\n"
     with socket_to(service) as connection:

@@ -73,6 +73,18 @@ class Handler(BaseHTTPRequestHandler):
             output["data"] = ["no", "numbers"] * rows
         self._json(response)
 
+    def answer_huge(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["data"] = [10**400, 0] * rows
+        self._json(response)
+
+    def answer_odd_type(self, rows: int, names: list[str]) -> None:
+        response = _response(rows, names)
+        for output in response["outputs"]:
+            output["datatype"] = ["FP64"]
+        self._json(response)
+
     def answer_no_outputs(self, rows: int, names: list[str]) -> None:
         self._json({"model_name": "m"})
 

@@ -22,7 +22,7 @@ from app.db.engine import Database
 from app.errors import DeadlineError
 from app.ledger.check import check
 from app.ledger.ledger import Ledger
-from models.ensemble.protocol import Ensemble
+from models.ensemble.protocol import Ensemble, charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
 from tests.app.blackbox.lender import CLASSES, MEMBERS, CountingEnsemble, FlakyBox, formula
 from tests.app.conftest import Customer
@@ -128,8 +128,20 @@ def test_a_retry_asks_only_who_failed_and_is_charged(meter: Meter, ledger: Ledge
         answer = ensemble.ask(some_records(5))
     assert box.asked == [(0, 1, 2), (1, 2)]
     assert (answer.charged, answer.missing) == (10, ())
+    assert ensemble.charges.tolist() == [2] * 5
     np.testing.assert_allclose(answer.probabilities, formula(some_records(5)), rtol=1e-12)
     assert used(ledger, customer) == (10, 0)
+
+
+def test_it_knows_what_each_record_cost(meter: Meter) -> None:
+    records = some_records(4)
+    with meter(LocalBlackBox(CountingEnsemble())) as ensemble:
+        ensemble.ask(records[[0, 1, 0]])
+        assert ensemble.charges.tolist() == [1, 1, 0]
+        ensemble.ask(records[[1, 2, 0, 3]])
+        assert charges_of(ensemble, 4).tolist() == [0, 1, 0, 1]
+        ensemble.ask(records[:0])
+        assert ensemble.charges.tolist() == []
 
 
 def test_a_lasting_failure_is_not_tried_again(meter: Meter) -> None:

@@ -81,6 +81,8 @@ def test_a_good_answer(server: HostileServer, behaviour: str) -> None:
         ("transposed", "no float output", False),
         ("short", "no float output", False),
         ("text", "no float output", False),
+        ("huge", "no float output", False),
+        ("odd_type", "no float output", False),
     ],
 )
 def test_a_bad_answer_is_a_missing_vote(server: HostileServer, behaviour: str, reason: str, passing: bool) -> None:

@@ -65,6 +65,7 @@ def page(signed_in: BrowserContext) -> Iterator[Page]:
     page = signed_in.new_page()
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
+    page.on("console", lambda said: failures.append(said.text) if "Security Policy" in said.text else None)
     yield page
     page.close()
     assert not failures, failures

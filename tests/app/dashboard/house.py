@@ -1,5 +1,6 @@
 """A lender with a model of two versions, a budget and a few explained applicants, served over HTTP for a browser."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.db import job_events, jobs
 from app.db.jobs import Claim
 from app.db.service_tables import ModelVersion
 from app.ledger.ledger import utc_now
+from app.schemas.models import VERSION
 from app.settings import Settings
 from models.records import Value
 from tests.app.api.explain_service import MODEL, Lender, explain_service
@@ -24,8 +26,10 @@ from worker.held_job import HeldJob
 METRICS = {
     "expected": {"records": 200, "answered": 1.0, "agreement": 0.94, "cost": 2.1, "changes": 3.4},
     "verified": {"records": 20, "agreement": 0.95, "unanimous": 0.8},
+    "beside_oracle": VERSION["metrics"]["beside_oracle"],
     "queries": 200,
     "rows": 3600,
+    "trust_threshold": math.log(0.2),
     "members": {"knn": 0.825, "forest": 0.871},
 }
 DIAL = ((0.01, 3.5, 0.98), (0.1, 2.2, 0.93), (0.4, 1.5, 0.78), (0.9, 0.4, 0.3), (1.5, 0.1, 0.1))
@@ -58,6 +62,14 @@ class House:
             "robustness": {"min_agreement": 0.5, "max_queries": queries},
         }
         return self.client.post("/explain", json=body)
+
+    def answered(self) -> dict[str, Value]:
+        """An applicant for whom there is a way if three in five of the models are enough."""
+        asked = {"min_agreement": 0.6, "max_queries": 10}
+        body = {"model": MODEL, "records": self.refused[-12:], "target": APPROVED, "robustness": asked}
+        found = self.client.post("/explain", json=body).json()["explanations"]
+        ways = [row for row, one in enumerate(found) if one["counterfactuals"] and one["status"] in ("robust", "valid")]
+        return self.refused[-12:][ways[0]]
 
     def start_job(self) -> HeldJob:
         """A job in the hands of a trainer, which is the test."""

@@ -9,21 +9,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.app.api.explain_service import MODEL
 from tests.app.dashboard.conftest import PATIENCE_MS, sign_in
 from tests.app.dashboard.house import House
+from tests.app.dashboard.picture import fill_in
 
 FROZEN = "savings"
 
 expect.set_options(timeout=PATIENCE_MS)
-
-
-def fill_in_applicant(page: Page, record: dict[str, object]) -> None:
-    page.locator("#feature-0").wait_for()
-    for name, value in record.items():
-        control = page.locator(f"[data-feature='{name}']")
-        text = "" if value is None else str(value)
-        if control.evaluate("node => node.tagName") == "SELECT":
-            control.select_option(text)
-        else:
-            control.fill(text)
 
 
 def test_a_wrong_key_is_told_and_a_right_one_opens(browser: Browser, house: House) -> None:
@@ -49,7 +39,10 @@ def test_a_wrong_key_is_told_and_a_right_one_opens(browser: Browser, house: Hous
 
 def test_explain_with_a_frozen_feature(page: Page, house: House) -> None:
     page.goto("/explain")
-    fill_in_applicant(page, dict(house.refused[0]))
+    fill_in(page, dict(house.refused[0]))
+    for name in ("Age", "Sex", "Dependents"):
+        assert page.get_by_label(f"{name} may change").count() == 0
+        expect(page.locator(".feature", has=page.get_by_label(name, exact=False)).first).to_contain_text("protected")
     page.get_by_label("Savings may change").uncheck()
     page.get_by_label("How sure?").select_option("0")
     page.get_by_role("button", name="Find what could change").click()
@@ -61,6 +54,34 @@ def test_explain_with_a_frozen_feature(page: Page, house: House) -> None:
     page.locator("a", has_text="Printable record").click()
     expect(page.get_by_role("heading", name="Decision record")).to_be_visible()
     assert f'"{FROZEN}"' in page.locator("article").inner_text()
+
+
+def test_why_not_is_told_where_there_is_no_way(page: Page, house: House) -> None:
+    page.goto("/explain")
+    fill_in(page, dict(house.refused[2]))
+    for box in page.locator("[data-change]").all()[1:]:
+        box.uncheck()
+    page.get_by_label("How sure?").select_option("0")
+    page.get_by_role("button", name="Find what could change").click()
+    expect(page.get_by_role("heading", name="No way within these limits")).to_be_visible()
+    expect(page.get_by_text("Nothing that this applicant may change is enough.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why not")).to_be_visible()
+    expect(page.get_by_role("heading", name="The best that was found")).to_be_visible()
+    assert page.get_by_text("certainty at least").count() == 0, "nothing is promised"
+
+
+def test_where_an_answer_lies_against_the_trust_region(page: Page, house: House) -> None:
+    page.goto("/explain")
+    fill_in(page, dict(house.answered()))
+    page.get_by_label("How many of the models must accept?").select_option("0.6")
+    page.get_by_role("button", name="Find what could change").click()
+    gauge = page.get_by_role("img", name=re.compile("edge of the trust region at -1.6")).first
+    expect(gauge).to_be_visible()
+    side = "outside" if page.get_by_text("outside the trust region").count() else "inside"
+    assert f" {side} the edge" in str(gauge.get_attribute("aria-label"))
+    for track in page.locator("[data-changed] svg.track").all():
+        old, new = (float(str(track.locator(f".{name}").get_attribute("cx"))[:-1]) for name in ("old", "new"))
+        assert min(old, new) >= 3 and max(old, new) <= 97 and abs(old - new) > 10, "the step can be seen"
 
 
 def test_a_job_is_watched_until_it_is_done(page: Page, house: House) -> None:
@@ -89,7 +110,7 @@ def test_the_limit_is_hit_said_plainly_and_raised(page: Page, house: House) -> N
     house.set_limit(1)
     try:
         page.goto("/explain")
-        fill_in_applicant(page, dict(house.refused[9]))
+        fill_in(page, dict(house.refused[9]))
         page.get_by_label("How sure?").select_option("30")
         page.get_by_role("button", name="Find what could change").click()
         expect(page.get_by_role("heading", name="The budget is used up")).to_be_visible()
@@ -102,6 +123,10 @@ def test_the_limit_is_hit_said_plainly_and_raised(page: Page, house: House) -> N
         expect(page.locator("[data-figure=limit]")).to_have_text("800")
         expect(page.locator("[data-alert]")).to_be_hidden()
         expect(page.locator("[data-refusals]")).to_contain_text("The query budget does not allow it")
+        page.get_by_label("Queries allowed").fill("0")
+        page.get_by_role("button", name="Save the limit").click()
+        expect(page.locator("[data-alert]")).to_contain_text("The limit is 0.")
+        expect(page.locator("[data-projection]")).to_have_text("The limit is 0, so nothing may be asked.")
     finally:
         house.set_limit(800)
 
@@ -130,6 +155,16 @@ def test_the_ledger_is_filtered_and_downloaded(page: Page, house: House, tmp_pat
     with (tmp_path / "ledger.csv").open(encoding="utf-8") as file:
         kinds = {row["kind"] for row in csv.DictReader(file)}
     assert {"reserve", "dispatch", "settle", "limit"} <= kinds
+
+
+def test_the_quality_of_a_version_stands_beside_the_oracle(page: Page, house: House) -> None:
+    page.goto("/models")
+    lines = page.locator("[data-oracle] tbody tr")
+    expect(lines).to_have_count(3)
+    assert lines.nth(0).inner_text().split("\t")[1:] == ["70%", "96%", "1.87"]
+    assert lines.nth(2).inner_text().split("\t") == ["Oracle, up to 100 questions", "100%", "100%", "2.07"]
+    expect(page.get_by_text("0.91 times as large a change")).to_be_visible()
+    expect(page.get_by_text("Protected, never suggested: Age, Sex, Dependents.")).to_be_visible()
 
 
 def test_roll_back_and_forth(page: Page, house: House) -> None:

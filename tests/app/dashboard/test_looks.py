@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Response
 
 from tests.app.dashboard.conftest import PATIENCE_MS
 from tests.app.dashboard.house import House
+from tests.app.dashboard.picture import take_picture
 
 PICTURES = Path(__file__).parents[2] / "artifacts" / "dashboard"
 PAGES = {
@@ -72,9 +73,23 @@ def test_pages_fit_and_can_be_used_by_all(themed: tuple[str, Page], house: House
         page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png", full_page=True)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{name} is {wide} wide on a screen of {width}"
+    assert not grave_findings(page)
+
+
+def grave_findings(page: Page) -> list[str]:
     found = Axe().run(page).response["violations"]
-    grave = [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
-    assert not grave, grave
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
+
+
+def test_an_answer_fits_and_can_be_used_by_all(themed: tuple[str, Page], house: House) -> None:
+    scheme, page = themed
+    take_picture(page, house.answered(), PICTURES / f"answer-1280-{scheme}.png")
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        page.screenshot(path=PICTURES / f"answer-whole-{width}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not grave_findings(page)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -37,7 +37,13 @@ def test_a_period_that_ends_before() -> None:
 
 
 def test_the_first_minutes_are_not_taken_for_a_pace() -> None:
-    assert project(used((0.001, 48)), balance(1000, 48), NOW).per_day == 48 * 24
+    found = project(used((0.001, 48)), balance(1000, 48), NOW)
+    assert found.per_day == 48 and found.exhausted_at == NOW + timedelta(days=952 / 48)
+
+
+def test_a_limit_of_nothing() -> None:
+    assert project([], balance(0, 0), NOW).exhausted_at is None
+    assert project(used((1, 10)), balance(0, 10), NOW).exhausted_at == NOW
 
 
 def test_used_up_is_now() -> None:

@@ -120,3 +120,13 @@ def test_assets_are_kept_for_ever_under_their_hash(service: Service) -> None:
     answer = service.nobody.get(address)
     assert "immutable" in answer.headers["Cache-Control"] and answer.headers["Content-Type"].startswith("text/css")
     assert service.nobody.get("/assets/0000/dashboard.css").status_code == 404
+
+
+def test_behind_a_proxy_with_tls_the_cookie_is_a_secure_one(service: Service) -> None:
+    """The service itself hears http only; the browser names the page that it signs in from."""
+    host = httpx.URL(service.server.url).netloc.decode()
+    with httpx.Client(base_url=service.server.url, timeout=60.0) as client:
+        for scheme, secure in (("http", False), ("https", True)):
+            headers = {"Origin": f"{scheme}://{host}"}
+            answer = client.post("/sign-in", data={"key": service.keys[Role.ADMIN]}, headers=headers)
+            assert ("Secure" in answer.headers["Set-Cookie"]) == secure

@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import time
 from contextlib import ExitStack
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import uvicorn
@@ -12,10 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.errors import DeadlineError, UnavailableError
 from app.explaining import addresses, wire
 from app.explaining.addresses import Addresses
-from app.explaining.protocol import ExplainerState
-from app.explaining.remote import RemoteExplainer
+from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, RecordAnswer, VerifyOrder
+from app.explaining.remote import JOURNEYS, RemoteExplainer
 
 STATE = ExplainerState(ready=True, reason=None, versions=1, queued_records=0, queue_limit=7, workers=1)
 
@@ -43,6 +46,100 @@ async def settled(found: Addresses) -> list[str]:
     assert found._lookup is not None
     await found._lookup
     return await found.current()
+
+
+def test_an_order_that_waits_behind_others_ends_at_its_own_deadline() -> None:
+    """Theirs may be minutes away, and they may be another tenant's."""
+
+    hang_up = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hang_up.wait()
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        explainer = RemoteExplainer([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"], None)
+
+        def order(records: int, seconds: float) -> ExplainOrder:
+            deadline = time.monotonic() + seconds
+            return ExplainOrder(1, uuid4(), [{"income": 1}] * records, "yes", deadline=deadline)
+
+        patient = [asyncio.create_task(explainer.explain(order(60, 300))) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(DeadlineError):
+            await asyncio.wait_for(explainer.explain(order(1, 0.3)), 10)
+        for task in patient:
+            task.cancel()
+        await asyncio.gather(*patient, return_exceptions=True)
+        hang_up.set()
+        await explainer.close()
+        server.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_order_with_queries_that_failed_in_a_worker_goes_to_no_other() -> None:
+    """What the first has asked is charged; the second would ask anew."""
+    seen = list[int]()
+
+    async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        seen.append(1)
+        writer.write(b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def scenario() -> None:
+        servers = [await asyncio.start_server(fail, "127.0.0.1", 0) for _ in range(2)]
+        explainer = RemoteExplainer([f"http://127.0.0.1:{one.sockets[0].getsockname()[1]}" for one in servers], None)
+        with pytest.raises(UnavailableError, match="what it asked is charged"):
+            await explainer.verify(VerifyOrder(1, uuid4(), [{"income": 1}]))
+        assert len(seen) == 1
+        with pytest.raises(UnavailableError, match="not an answer"):
+            await explainer.explain(ExplainOrder(1, uuid4(), [{"income": 1}], "yes"))
+        assert len(seen) == 3, "one without queries does no harm"
+        await explainer.close()
+        for server in servers:
+            server.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_large_order_does_not_travel_in_the_place_of_small_ones() -> None:
+    """It takes a worker minutes; in the meantime others are answered in between."""
+    seen, go = list[str](), asyncio.Event()
+
+    async def work(request: Request) -> Response:
+        seen.append(request.url.path)
+        orders = wire.read_explain_orders(await request.body()) if request.url.path.endswith("many") else []
+        if not orders or len(orders[0].records) > 1:
+            await go.wait()
+        answer = ExplainAnswer((RecordAnswer("infeasible", 0, b"{}"),))
+        return Response(wire.write_outcomes([answer] * len(orders)))
+
+    async def scenario() -> None:
+        app = Starlette(routes=[Route(path, work, methods=["POST"]) for path in ("/explain", "/explain-many")])
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.02)
+        explainer = RemoteExplainer([f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"], None)
+        large = ExplainOrder(1, uuid4(), [{"income": 1}] * 1000, "yes", k=10)
+        waiting = [asyncio.create_task(explainer.explain(large)) for _ in range(3 * JOURNEYS)]
+        while len(seen) < JOURNEYS:
+            await asyncio.sleep(0.02)
+        small = await asyncio.wait_for(explainer.explain(ExplainOrder(1, uuid4(), [{"income": 1}], "yes")), 10)
+        assert small.records[0].status == "infeasible" and seen[-1] == "/explain-many"
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        go.set()
+        await explainer.close()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(scenario())
 
 
 def test_a_name_is_every_address_that_it_has_now(monkeypatch: pytest.MonkeyPatch) -> None:

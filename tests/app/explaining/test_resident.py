@@ -17,6 +17,7 @@ from app.ledger.ledger import Ledger
 from models.errors import ConfigError, ConstraintError, QueryLimitError, TargetError
 from models.records import Value
 from models.schema import Direction
+from models.trajectory import SHOWN
 from tests.app.explaining.lending import APPROVED, REFUSED, Lending, OneLender
 
 
@@ -55,7 +56,7 @@ def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: 
         assert lender.loads == 1
         document = json.loads(alone[0][0])
         assert set(document) == {"status", "error", "queries", "diagnosis", "counterfactuals"}
-        assert len(json.loads(alone[6][0])["trajectory"]) == lending.model.config.flow.steps + 1
+        assert len(json.loads(alone[6][0])["trajectory"]) == SHOWN + 1
 
     run(lender, work)
 

@@ -1,6 +1,7 @@
 """Versions in memory: loaded once, the least recently used one leaves, and what was published is what is loaded."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from uuid import UUID, uuid4
@@ -11,9 +12,10 @@ from sqlalchemy import update
 from app.artifacts import open_store
 from app.blackbox.meter import EnsembleMeter
 from app.blackbox.registry import EnsembleRegistry
+from app.db import ensembles
 from app.db.engine import Database
 from app.db.service_tables import ModelVersion
-from app.errors import NotFoundError
+from app.errors import ConflictError, NotFoundError
 from app.explaining.source import VersionSource
 from app.explaining.versions import LoadedVersion, VersionShelf
 from app.keys import open_keyring
@@ -21,6 +23,7 @@ from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.errors import ArtifactError
 from models.model import RecourseModel
+from models.schema import Schema
 from tests.app.conftest import Customer
 from tests.app.explaining.lending import Lending
 from tests.app.explaining.published import publish, save_two
@@ -101,3 +104,40 @@ def test_only_what_was_published_is_loaded(
         connection.execute(update(ModelVersion).values(digest="0" * 64))
     with pytest.raises(ArtifactError, match="was published"):
         source.load(customer.tenant_id, version_id)
+
+
+ENDPOINT = {"url": "https://lender.example", "model": "m", "members": ["a"], "outputs": ["a"], "layout": "columns"}
+
+
+def test_an_ensemble_that_was_registered_with_another_schema_is_not_asked(
+    database: Database, ledger: Ledger, customer: Customer, lending: Lending, tmp_path: Path
+) -> None:
+    """Its classes may stand in another order: a refusal would be counted as a yes."""
+    settings = Settings(var_dir=tmp_path / "var", blackbox_hosts=("lender.example",))
+    store, registry = open_store(settings), EnsembleRegistry(settings, database, ledger, open_keyring(settings))
+    saved, owner = save_two(lending, tmp_path)[0], (customer.tenant_id, customer.ensemble_id)
+    schema = saved.model.encoder.schema
+    version_id = publish(database, store, customer.tenant_id, "loans", saved, customer.ensemble_id)
+
+    def register(described: Schema) -> None:
+        with database.writing() as connection:
+            endpoints = [ENDPOINT | {"seconds": 1.0}]
+            ensembles.describe_remote(connection, *owner, "2", described.to_json(), endpoints, None)
+
+    register(schema)
+    meter = VersionSource(database, registry, store).load(customer.tenant_id, version_id).meter
+    assert meter().member_names == ("a",)
+    for other, why in (
+        (replace(schema, classes=schema.classes[::-1]), "classes are refused, approved"),
+        (replace(schema, features=schema.features[::-1]), "features, or their order"),
+        (with_categories_turned(schema, "housing"), "'housing'"),
+    ):
+        register(other)
+        with pytest.raises(ConflictError, match=why):
+            meter()
+    registry.close()
+
+
+def with_categories_turned(schema: Schema, name: str) -> Schema:
+    listed = schema.features[schema.index(name)].categories
+    return schema.with_overrides({"features": {name: {"categories": list(listed[::-1])}}})

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from app.db.engine import Database, open_database
 from app.db.tables import Period, State
-from app.errors import LedgerUnavailableError, ReservationError, UnknownBudgetError
+from app.errors import ConflictError, LedgerUnavailableError, ReservationError, UnknownBudgetError
 from app.ledger.check import check
 from app.ledger.ledger import Ledger
 from app.ledger.results import Reservation
@@ -16,6 +16,13 @@ from models.errors import ConfigError, QueryLimitError
 from tests.app.conftest import Customer, new_customer
 
 LEASE = timedelta(minutes=15)
+
+
+def test_a_limit_that_no_counter_could_hold_is_refused(database: Database, customer: Customer) -> None:
+    for limit in (-1, 10**15 + 1, 10**30):
+        with pytest.raises(ConfigError, match="makes no sense"):
+            Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, limit)
+    assert Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10**15).remaining == 10**15
 
 
 class Time:
@@ -194,15 +201,42 @@ def test_a_period_turns(
 def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: Time, database: Database) -> None:
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10, Period.NONE)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
-    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 4, Period.DAY)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 4, Period.DAY, restart=True)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
     time.pass_by(timedelta(days=1))
     ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
-    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 12, Period.NONE)
+    ledger.set_limit(customer.tenant_id, customer.ensemble_id, 12, Period.NONE, restart=True)
     with pytest.raises(QueryLimitError, match="0 of 12 remain"):
         # What the first budget reserved is overdue by now and was released, so only the new limit counts.
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 12)
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
+    assert check(database) == []
+
+
+def test_another_period_counts_anew_only_if_that_is_said(
+    ledger: Ledger, customer: Customer, time: Time, database: Database
+) -> None:
+    ids = customer.tenant_id, customer.ensemble_id
+    assert ledger.set_limit(*ids, 10).period is Period.NONE
+    assert ledger.set_limit(*ids, 10, Period.MONTH).period is Period.MONTH, "nothing was used, nothing is forgotten"
+    reservation = ledger.reserve(*ids, 6)
+    told = r"0 queries are used and 6 reserved in the period '2026-01', the period '2026-01-31' would count from 0"
+    with pytest.raises(ConflictError, match=told):
+        ledger.set_limit(*ids, 10, Period.DAY)
+    ledger.dispatch(reservation, 6)
+    ledger.settle(reservation)
+    with pytest.raises(ConflictError, match="6 queries are used"):
+        ledger.check_period(*ids, Period.DAY)
+    kept = ledger.set_limit(*ids, 8)
+    assert (kept.period, kept.limit, kept.used) == (Period.MONTH, 8, 6), "a refusal changes nothing, a limit no period"
+    ledger.check_period(*ids, Period.MONTH)
+    ledger.check_period(*ids, None)
+    anew = ledger.set_limit(*ids, 10, Period.DAY, restart=True)
+    assert (anew.period_key, anew.used) == ("2026-01-31", 0)
+    ledger.reserve(*ids, 1)
+    with pytest.raises(ConflictError, match="the period '2026-01' would count from 6"):
+        ledger.set_limit(*ids, 10, Period.MONTH)
+    assert ledger.set_limit(*ids, 10, Period.MONTH, restart=True).used == 6
     assert check(database) == []
 
 
@@ -253,3 +287,19 @@ def test_the_check_names_what_is_wrong(ledger: Ledger, customer: Customer, datab
     assert any("dispatched 4, its entries sum to 2" in sentence for sentence in found)
     assert any("not there" in sentence for sentence in found)
     assert len(found) == 4
+
+
+def test_all_that_is_overdue_is_expired_however_much(
+    database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What other tenants' crashes left behind must not hide what is in the way of this one."""
+    monkeypatch.setattr("app.ledger.ledger.EXPIRE_BATCH", 2)
+    clock = Time()
+    ledger, other = Ledger(database, clock), new_customer(database)
+    for owner in (other, customer):
+        ledger.set_limit(owner.tenant_id, owner.ensemble_id, 10)
+    for owner in (other, other, other, other, other, customer):
+        ledger.reserve(owner.tenant_id, owner.ensemble_id, 2)
+    clock.pass_by(2 * LEASE)
+    assert ledger.reserve(customer.tenant_id, customer.ensemble_id, 10).amount == 10
+    assert ledger.balance(other.tenant_id, other.ensemble_id).reserved == 0

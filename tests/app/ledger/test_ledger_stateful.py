@@ -95,7 +95,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(0, 30), period=st.sampled_from(Period))
     def set_limit(self, limit: int, period: Period) -> None:
-        self.ledger.set_limit(*self.ids, limit, period)
+        self.ledger.set_limit(*self.ids, limit, period, restart=True)
         self.books.limit, self.books.period = limit, period
         account = self.books.account(self.now)
         account.limit = limit

@@ -1,11 +1,13 @@
 """A request that is sent twice happens once."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Event
 
 import anyio
 import pytest
+from sqlalchemy import Connection
 
 from app.db import idempotency
 from app.db.engine import Database
@@ -126,6 +128,36 @@ def test_on_the_event_loop_a_caller_that_hangs_up_frees_the_key(database: Databa
             await once.run_async(customer.tenant_id, "/explain", FIRST, soon)
 
     anyio.run(run)
+    assert work.done == 1
+
+
+def test_a_caller_that_hangs_up_at_once_frees_the_key_too(
+    database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is being written down in a thread, which goes on when nobody waits for it any more."""
+    once, work, beginning, go = Once(database, 600), Counter(), Event(), Event()
+    begin = idempotency.begin
+
+    def slow(connection: Connection, use: KeyUse) -> bool:
+        beginning.set()
+        assert go.wait(30)
+        return begin(connection, use)
+
+    async def soon() -> Answer:
+        return work()
+
+    async def run() -> None:
+        monkeypatch.setattr(idempotency, "begin", slow)
+        first = asyncio.create_task(once.run_async(customer.tenant_id, "/explain", FIRST, soon))
+        await asyncio.to_thread(beginning.wait, 30)
+        first.cancel()
+        await asyncio.sleep(0.05)
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await once.run_async(customer.tenant_id, "/explain", FIRST, soon)
+
+    asyncio.run(run())
     assert work.done == 1
 
 

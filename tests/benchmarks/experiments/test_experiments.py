@@ -21,12 +21,13 @@ from tests.benchmarks.experiments.conftest import SETTINGS
 
 RUNS = [
     ("table2", "densityflow"),
+    ("table2", "densityflow-verified"),
     ("table2", "argument"),
     ("trajectories", "densityflow"),
     ("trajectories", "argument"),
     ("agreement", "flow"),
     ("disagreement", "density"),
-    ("surface", surface.variant_name(0.5, 0.4)),
+    ("surface", surface.variant_name(1.25, 0.4)),
     ("spearman", "knn"),
     ("ablation", "without distillation"),
     ("proxies", "lof"),
@@ -48,7 +49,7 @@ def row_of(bench: Bench, name: str, variant: str) -> Row:
 def test_a_run_has_every_measure_and_a_picture(bench: Bench, tmp_path: Path, name: str, variant: str) -> None:
     experiment = find_experiment(name)
     row = row_of(bench, name, variant)
-    assert {measure.name for measure in experiment.measures} - {"fidelity"} <= set(row.values)
+    assert {measure.name for measure in experiment.measures} - {"fidelity", "proven"} <= set(row.values)
     assert np.isfinite(list(row.values.values())).all()
     experiment.draw([row], tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
@@ -70,7 +71,7 @@ def test_the_methods_answer_the_same_cases_and_their_queries_are_counted(bench: 
     assert votes(bench.ensemble.predict_proba(limit.records), limit.cases.target).all()
     product = answers_of(bench, "product_mip")
     assert len(product.cases) == SETTINGS.slow_records
-    assert product.fidelity is not None and product.fidelity > 0.8 and argument.fidelity is None
+    assert product.extra["fidelity"] > 0.8 and 0 <= product.extra["proven"] <= 1 and not argument.extra
 
 
 def test_variants_are_other_trainings_and_share_those_that_are_the_same() -> None:

@@ -1,7 +1,10 @@
-"""Argumentative ensembling on sets that can be counted by hand."""
+"""Argumentative ensembling on sets that can be counted by hand, and against the definitions, set by set."""
+
+from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.rivals.argument import Argument, Semantics, preferred
 from models.training import Labelled
@@ -47,3 +50,43 @@ def test_where_no_model_takes_any_training_record_the_record_stays() -> None:
     rival = Argument()
     rival.fit(problem(Thresholds(9.0, 9.5)))
     assert rival.explain(np.array([[-2.0, 0.0]]), np.array([1])).tolist() == [[-2.0, 0.0]]
+
+
+def accepted_by_definition(valid: NDArray[np.bool_], seen: NDArray[np.intp], safe: bool) -> list[set[int]]:
+    """The largest s-preferred (safe) or d-preferred sets of the framework of Jiang et al., by trying every one.
+
+    Arguments 0 to m-1 are the models, m to 2m-1 their counterfactuals. A defeat is an attack, an attack by what one
+    supports, or an attack on what supports the other; a safe set defeats nothing that it supports.
+    """
+    size = len(seen)
+    support = np.zeros((2 * size, 2 * size), dtype=np.bool_)
+    attack = np.zeros_like(support)
+    for model in range(size):
+        support[model, size + model] = support[size + model, model] = True
+        attack[model, :size] = attack[:size, model] = seen[model] != seen
+        attack[model, size:] = attack[size:, model] = ~valid[model]
+    defeat = attack | (support @ attack) | (attack @ support)
+    sets = [set(each) for count in range(2 * size + 1) for each in combinations(range(2 * size), count)]
+    admissible = []
+    for each in sets:
+        inside = np.isin(np.arange(2 * size), list(each))
+        defeated, supported = defeat[inside].any(axis=0), support[inside].any(axis=0)
+        attackers = defeat[:, inside].any(axis=1)
+        refused = defeated & (supported | inside if safe else inside)
+        if not refused.any() and not (attackers & ~defeated).any():
+            admissible.append(each)
+    largest = max(len(each) for each in admissible)
+    return [each for each in admissible if len(each) == largest]
+
+
+def test_s_preferred_is_what_the_definition_says() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(60):
+        size = int(random.integers(2, 5))
+        valid = random.random((size, size)) < 0.6
+        np.fill_diagonal(valid, True)
+        seen = (random.random(size) < 0.2).astype(np.intp)
+        found = preferred(valid, seen, random.random(size), "s")
+        expected = accepted_by_definition(valid, seen, safe=True)
+        assert {*found, *(size + each for each in found)} in expected
+        assert len(accepted_by_definition(valid, seen, safe=False)[0]) == len(expected[0])

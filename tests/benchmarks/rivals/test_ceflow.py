@@ -33,7 +33,7 @@ def test_training_makes_the_data_likelier_than_what_lies_beside_them() -> None:
 
 
 def test_the_search_crosses_the_boundary_and_keeps_the_nearest() -> None:
-    rival = CeFlow(CeFlowConfig(flow=SHORT, relu=ReluConfig(hidden=(16,), epochs=60), steps=40))
+    rival = CeFlow(CeFlowConfig(flow=SHORT, relu=ReluConfig(hidden=(16,), steps=300), steps=40))
     rival.fit(problem(Thresholds(0.0)))
     records, target = np.array([[-2.0, 0.0], [2.0, 0.4]]), np.array([1, 0])
     answers = rival.explain(records, target)

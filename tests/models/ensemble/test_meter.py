@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.ensemble.meter import QueryMeter
+from models.ensemble.protocol import charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
 from models.matrix import Records
 
@@ -60,6 +61,17 @@ def test_a_record_is_paid_for_once_within_a_call_and_between_calls() -> None:
     np.testing.assert_array_equal(first[:, 0], first[:, 2])
     np.testing.assert_array_equal(again[:, :2], first[:, [1, 0]])
     assert meter.predict_proba(rows(5.0)).shape == (2, 1, 2)
+
+
+def test_it_knows_what_each_record_cost() -> None:
+    meter = QueryMeter(Lender(), limit=9)
+    meter.predict_proba(rows(1.0, 2.0, 1.0))
+    assert (meter.charges.sum(), meter.charges[1]) == (2, 1)
+    meter.predict_proba(rows(2.0, 3.0, 1.0, 4.0))
+    assert charges_of(meter, 4).tolist() == [0, 1, 0, 1]
+    meter.predict_proba(rows(2.0))
+    assert charges_of(meter, 1).tolist() == [0]
+    assert charges_of(Lender(), 2).tolist() == [1, 1], "who remembers nothing is asked each time"
 
 
 def test_nan_is_nan_and_minus_zero_is_zero() -> None:

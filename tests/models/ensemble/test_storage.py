@@ -55,7 +55,7 @@ def test_all_seven_come_back_to_the_last_bit(ensemble: LocalEnsemble, folder: Pa
 
 def test_there_is_no_pickle_in_the_folder(folder: Path) -> None:
     suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
-    assert suffixes == {".json", ".skops", ".ubj", ".cbm", ".safetensors"}
+    assert suffixes == {".json", ".skops", ".ubj", ".sha256", ".cbm", ".safetensors"}
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def test_a_member_that_did_not_answer_has_no_vote_for_any_class() -> None:
         assert not votes(THREE_ON_TWO, np.full(2, code))[2, 0]
 
 
-def test_agreement_is_the_share_of_those_who_answered() -> None:
-    np.testing.assert_allclose(agreement(THREE_ON_TWO, TARGET), [1 / 2, 2 / 3])
+def test_agreement_is_the_share_of_all_and_who_is_silent_has_not_agreed() -> None:
+    np.testing.assert_allclose(agreement(THREE_ON_TWO, TARGET), [1 / 3, 2 / 3])
     assert agreement(np.full((2, 1, 2), np.nan), np.array([0])).tolist() == [0.0]
 
 

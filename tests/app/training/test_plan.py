@@ -1,0 +1,44 @@
+"""How a job's queries are shared out: learning comes first, the comparison with the oracle last."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from app.training.plan import CHECKS, QUERIES_EACH, make_plan
+from app.training.request import ORACLE_RECORDS, TrainRequest
+from models.config import fast
+
+REQUEST = TrainRequest(uuid4())
+LEARN = fast().queries
+
+
+def test_without_a_limit_the_oracle_s_records_come_on_top() -> None:
+    plan = make_plan(REQUEST, "cpu")
+    assert (plan.queries, plan.checks, plan.oracle_records, plan.skipped) == (LEARN, CHECKS, ORACLE_RECORDS, None)
+    assert plan.total == LEARN + CHECKS + ORACLE_RECORDS * QUERIES_EACH
+    assert make_plan(replace(REQUEST, oracle_records=0), "cpu").total == LEARN + CHECKS
+
+
+def test_a_lender_s_own_models_are_not_asked_for_a_comparison_that_nobody_ordered() -> None:
+    lender = replace(REQUEST, ensemble="scorecards")
+    assert make_plan(lender, "cpu").total == LEARN + CHECKS
+    assert make_plan(replace(lender, oracle_records=2), "cpu").oracle_records == 2
+    assert TrainRequest.from_json(lender.to_json()) == lender
+
+
+@pytest.mark.parametrize("records", [0, 1, 10])
+@pytest.mark.parametrize("queries", [0, 9, 480, 1000, 1639, 1640, 20_000])
+def test_a_limit_is_kept_and_learning_has_no_less_than_the_preset_wants(queries: int, records: int) -> None:
+    plan = make_plan(replace(REQUEST, queries=queries, oracle_records=records), "cpu")
+    assert plan.total == queries
+    assert plan.oracle_records in (0, records)
+    if plan.oracle_records:
+        assert plan.queries >= LEARN
+    assert (plan.skipped is None) == (plan.oracle_records == records)
+
+
+def test_what_is_skipped_says_what_it_would_take() -> None:
+    plan = make_plan(replace(REQUEST, queries=1639), "cpu")
+    assert plan.skipped is not None and "1110 of the job's 1639 queries; allow it 1640" in plan.skipped
+    assert make_plan(replace(REQUEST, queries=1640), "cpu").oracle_records == 10

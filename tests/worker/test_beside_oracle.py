@@ -1,0 +1,84 @@
+"""A version beside the oracle, on real members, with every question counted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from app.training.plan import ORACLE_QUERIES, QUERIES_EACH, VERIFIED_QUERIES
+from models.constraints import Constraints, compile_constraints, violations
+from models.datasets.loans import loans
+from models.ensemble.local import LocalEnsemble, train_local_ensemble
+from models.ensemble.meter import QueryMeter
+from models.evaluation import answered_records
+from models.matrix import Records
+from models.model import RecourseModel
+from models.oracle import OracleConfig, oracle
+from models.search import SearchConfig, explain
+from models.study import Study, make_study
+from models.training import train
+from tests.models.tiny import TINY
+from worker.beside_oracle import NEIGHBOURS, Sample, beside_oracle
+
+COUNT = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Lab:
+    """A small study with its members and its model."""
+
+    study: Study
+    members: LocalEnsemble
+    model: RecourseModel
+    sample: Sample
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    study = make_study(loans(300, seed=3), 0)
+    training = study.training
+    members = train_local_ensemble(
+        study.encoder, training.records, training.labels, "quick", ("knn", "forest", "mlp"), 0
+    )
+    model = train(study.encoder, training, study.validation, members, TINY, seed=0, query_limit=40)
+    refused = model.classes.index("refused")
+    records: Records = study.test.records[study.test.labels == refused][:COUNT]
+    target = np.full(COUNT, model.classes.index("approved"))
+    found = explain(model, records, target, None, SearchConfig())
+    return Lab(study, members, model, Sample(records, target, answered_records(model.encoder, records, found)))
+
+
+def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
+    meter = QueryMeter(lab.members, 10_000)
+    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, seed=0)
+    assert found["records"] == COUNT
+    assert found["queries"] == meter.spent <= COUNT * QUERIES_EACH
+    for way in ("unverified", "verified", "oracle"):
+        figures = found[way]
+        assert isinstance(figures, dict) and set(figures) == {"validity", "unanimity", "cost"}
+        assert 0 <= figures["unanimity"] <= figures["validity"] <= 1
+    ours, limit = found["verified"], found["oracle"]
+    assert isinstance(ours, dict) and isinstance(limit, dict)
+    assert limit["unanimity"] > 0 and limit["cost"] > 0
+    assert found["cost_ratio"] == pytest.approx(ours["cost"] / limit["cost"])
+
+
+def test_the_bounded_oracle_keeps_its_limit_the_constraints_and_most_of_the_quality(lab: Lab) -> None:
+    sample, encoder, training = lab.sample, lab.study.encoder, lab.study.training
+    allowed = compile_constraints(encoder.schema, Constraints(), sample.records)
+    bounded = OracleConfig(COUNT * ORACLE_QUERIES, COUNT * ORACLE_QUERIES // 2, NEIGHBOURS, fractions=4)
+    few = oracle(lab.members, encoder, training.records, allowed, sample.target, bounded, training.labels)
+    free = oracle(lab.members, encoder, training.records, allowed, sample.target, None, training.labels)
+    assert few.queries <= COUNT * ORACLE_QUERIES
+    assert not violations(encoder.schema, sample.records, few.records, allowed).any()
+    assert few.agreement.mean() >= free.agreement.mean() - 0.05
+
+
+@pytest.mark.parametrize("limit", [0, 5, COUNT * (1 + VERIFIED_QUERIES)])
+def test_too_few_queries_are_said_and_never_passed(lab: Lab, limit: int) -> None:
+    meter = QueryMeter(lab.members, limit)
+    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, seed=0)
+    assert meter.spent <= limit
+    assert "skipped" in found or found["queries"] == meter.spent
+    if limit == 0:
+        assert "skipped" in found
