@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jobs, store, partial(in_workers, partial(run_job, places=places), options.workers), console, options.fresh
     )
     if store.qualities:
-        write_whole(options.results / REPORT_FILE, write_report(store.qualities))
+        write_whole(options.results / REPORT_FILE, write_report(store.qualities, store.frontier))
         draw_picture(store.qualities, store.frontier, options.results / PICTURE_FILE)
     return 1 if failures else 0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from benchmarks.quality_store import Job, write_whole
 from models.artifact import load_model, save_model
@@ -49,14 +49,14 @@ class TrainingCache:
         return trained
 
     def model(self, job: Job, study: Study, ensemble: LocalEnsemble, config: Config) -> tuple[RecourseModel, float]:
-        """The model of the run, trained unless it is there, and the seconds that its training took."""
+        """The model of the run, trained unless it is there, and the processor seconds that its training took."""
         place = self.folder / f"model-{job.dataset}-{job.seed}-{self._model_key(job, study, config)}"
         seconds_file = place.with_name(f"{place.name}.seconds")
         if place.exists():
             return load_model(place), float(seconds_file.read_text())
-        started = perf_counter()
+        started = process_time()
         model = train(study.encoder, study.training, study.validation, ensemble, config, seed=job.seed)
-        seconds = perf_counter() - started
+        seconds = process_time() - started
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(seconds_file, repr(seconds))
         save_model(model, place)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from benchmarks.quality_store import QualityRow
-from benchmarks.quality_summary import Summary, datasets_of, mark, reaches_the_limit, spread, summarise
+from benchmarks.quality_store import FrontierRow, QualityRow
+from benchmarks.quality_summary import Summary, datasets_of, mark, reaches_the_limit, spread, summarise, validity_at
 from models.dial import ENOUGH
-from models.evaluation import BUDGET_SHARE, Method
+from models.evaluation import BUDGET_SHARE, DIAL_CASES, Method
 from models.published import PUBLISHED
 
 METHODS: tuple[Method, ...] = ("densityflow", "densityflow-verified", "oracle")
@@ -20,9 +20,13 @@ to a record, measured on the decoded record by asking the ensemble anew.
 _PAPER = f"""
 ## Surrogate alone, beside the paper
 
-No query at explanation time. The dial is set on records of the validation split, chosen as the test records are, so
-that answers cost {BUDGET_SHARE} of the paper's cost, or less where the surrogate already expects {ENOUGH} of the votes.
-*Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted.
+No query at explanation time. The dial is set on up to {DIAL_CASES} records of the validation split, chosen as the test
+records are: to know which ones all models classify correctly, they are asked about the split. That is tuning, as a
+search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the price. So
+answers cost {BUDGET_SHARE} of the paper's cost, or less where the surrogate already expects {ENOUGH} of the votes.
+*Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted. The last
+figure is read off the frontier of the test records, between two settings of the dial, at exactly the paper's cost: what
+the method reaches where no margin is left for the dial; no verdict hangs on it.
 """
 
 _LIMIT = """
@@ -40,23 +44,26 @@ Queries are records put to the ensemble. Milliseconds are those of a batch, divi
 """
 
 
-def write_report(rows: Sequence[QualityRow]) -> str:
+def write_report(rows: Sequence[QualityRow], frontier: Sequence[FrontierRow]) -> str:
     """The whole page."""
     names = datasets_of(rows, PUBLISHED)
     runs = sorted({row.job.ensemble for row in rows})
-    parts = [_INTRODUCTION, f"\nEnsembles: {', '.join(runs)}.\n", _PAPER, _paper_table(rows, names)]
+    parts = [_INTRODUCTION, f"\nEnsembles: {', '.join(runs)}.\n", _PAPER, _paper_table(rows, frontier, names)]
     return "".join([*parts, _LIMIT, _limit_table(rows, names), _MORE, _full_table(rows, names)])
 
 
-def _paper_table(rows: Sequence[QualityRow], names: Sequence[str]) -> str:
+def _paper_table(rows: Sequence[QualityRow], frontier: Sequence[FrontierRow], names: Sequence[str]) -> str:
     header = ("data set", "seeds", "paper cost", "paper validity", "our cost", "our validity", "unanimity", "")
     lines = []
     for name in names:
         ours, paper = summarise(rows, name, "densityflow"), PUBLISHED.get(name)
-        theirs = ("", "") if paper is None else (f"{paper.cost:.3f}", f"{paper.validity:.3f}")
-        verdict = "" if paper is None else mark(ours, paper)
-        lines.append((name, str(ours.seeds), *theirs, str(ours.cost), str(ours.validity), str(ours.unanimity), verdict))
-    return _table(header, lines)
+        figures = (str(ours.cost), str(ours.validity), str(ours.unanimity))
+        if paper is None:
+            lines.append((name, str(ours.seeds), "", "", *figures, "", ""))
+            continue
+        theirs, there = (f"{paper.cost:.3f}", f"{paper.validity:.3f}"), validity_at(frontier, name, paper.cost)
+        lines.append((name, str(ours.seeds), *theirs, *figures, mark(ours, paper), "" if there is None else str(there)))
+    return _table((*header, "validity at the paper's cost"), lines)
 
 
 def _limit_table(rows: Sequence[QualityRow], names: Sequence[str]) -> str:
@@ -72,9 +79,11 @@ def _limit_table(rows: Sequence[QualityRow], names: Sequence[str]) -> str:
 
 
 def _ratios(ours: Summary, limit: Summary) -> tuple[str, str, str]:
-    unanimity = ours.unanimity.mean / limit.unanimity.mean if limit.unanimity.mean else float("nan")
-    cost = ours.cost.mean / limit.cost.mean if limit.cost.mean else float("nan")
-    return f"{unanimity:.3f}", f"{cost:.3f}", "reached" if reaches_the_limit(ours, limit) else "not reached"
+    def ratio(mine: float, other: float) -> str:
+        return f"{mine / other:.3f}" if other else "none"
+
+    ratios = ratio(ours.unanimity.mean, limit.unanimity.mean), ratio(ours.cost.mean, limit.cost.mean)
+    return *ratios, "reached" if reaches_the_limit(ours, limit) else "not reached"
 
 
 def _full_table(rows: Sequence[QualityRow], names: Sequence[str]) -> str:

@@ -93,3 +93,20 @@ def reaches_the_limit(verified: Summary, limit: Summary) -> bool:
     """At least 0.95 of the oracle's unanimity at no more than 1.1 times its cost."""
     enough = verified.unanimity.mean >= UNANIMITY_WANTED * limit.unanimity.mean
     return enough and verified.cost.mean <= COST_ALLOWED * limit.cost.mean
+
+
+def validity_at(frontier: Iterable[FrontierRow], dataset: str, cost: float) -> Spread | None:
+    """The validity of the surrogate's search where it costs `cost`, between two settings of the dial on the test split
+
+    None where there is no frontier. A frontier that ends before that cost counts with its end.
+    """
+    runs: dict[int, list[DialPoint]] = {}
+    for row in frontier:
+        if row.job.dataset == dataset:
+            runs.setdefault(row.job.seed, []).append(row.point)
+    found = []
+    for points in runs.values():
+        ordered = sorted(points, key=lambda point: point.cost)
+        costs, validities = [point.cost for point in ordered], [point.validity for point in ordered]
+        found.append(float(np.interp(cost, costs, validities)))
+    return spread(found) if found else None

@@ -14,10 +14,19 @@ from benchmarks.experiments.tables import LEGEND, cells_of, how_it_ran, markdown
 from benchmarks.quality import RESULTS
 from benchmarks.quality_store import write_whole
 from benchmarks.report_html import html_page
-from benchmarks.report_verdict import opening
+from benchmarks.report_verdict import meeting_table, opening
 
 OURS_FIRST = ("densityflow", "full", "endpoint", "nce")
 """Variants that are the method itself, as published; the others are rivals or variations."""
+
+MET = (
+    "Ours is the setting that reaches the rival's validity for no more than its cost with the fewest queries; where "
+    "none does, the one of the highest validity. The settings are the dial's, verified search at each agreement from a "
+    "majority up, and mixtures of two: some records answered the one way, the others the other way ('left as they are' "
+    "is no answer at all, which costs nothing and convinces nobody). Both are measured on the records that the rival "
+    "answered and on the seeds that both have; queries are those of the whole run, training included. Verified search "
+    "by 50 was made after BetaRCE had been seen ahead on the plane data sets of seed 0: the other seeds are its test."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,13 @@ def write_report(sections: Sequence[Section]) -> str:
     if missing:
         head += f"\nNot run yet: {', '.join(missing)} (`python -m benchmarks.paper {' '.join(missing)}`).\n"
     body = "".join(_write_section(section) for section in sections if section.rows)
-    return f"{head}\n{LEGEND}\n{_overview(sections)}{body}"
+    return f"{head}\n{LEGEND}\n{_overview(sections)}{_meetings(table2.rows)}{body}"
+
+
+def _meetings(rows: Sequence[Row]) -> str:
+    """Each rival at its own cost"""
+    lines = meeting_table(rows)
+    return f"\n## Every rival at its own cost\n\n{MET}\n{markdown_table(lines)}" if len(lines) > 1 else ""
 
 
 def _overview(sections: Sequence[Section]) -> str:

@@ -1,17 +1,17 @@
 """The verdicts of the report, computed from the rows of Table 2: which rivals DensityFlow is ahead of, and which not.
 
-Each rival is met at its own cost: the best validity among our points (the dial's settings, the answers at the paper's
-cost, the verified ones) that cost no more than the rival's answers. Ahead is at least its validity there. Between two
-settings of the dial lies what a mixture of both gives: some records answered at one, the others at the next.
+Each rival is met at its own cost, on the records that it answered and the seeds that both have. Our points are the
+dial's settings, the answers at the paper's cost, the verified ones at each agreement, and the record left as it is;
+between two of them lies their mixture: some records answered the one way, the others the other way. Ahead is at least
+the rival's validity for no more cost; against a black-box rival, with fewer queries.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import permutations
 
 from benchmarks.experiments.experiment import Row
-from benchmarks.experiments.methods import BLACK_BOX, OURS, RIVALS
+from benchmarks.experiments.methods import BLACK_BOX, RIVALS, VERIFIED
 from benchmarks.experiments.summary import mean_curve, mean_of
 
 WANTED = 7
@@ -19,25 +19,36 @@ WANTED = 7
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """What one of our settings gives, with its queries for as many records as the rival answered."""
+
+    cost: float
+    validity: float
+    queries: float
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Meeting:
-    """A rival on a data set: its cost, validity and queries, and what we reach for no more."""
+    """A rival on a data set: its cost, validity and queries, and what we reach for no more cost."""
 
     dataset: str
     rival: str
     cost: float
     validity: float
     queries: float
-    our_validity: float | None
-    our_queries: float | None
+    records: float
+    seeds: int
+    ours: Point
 
     @property
     def ahead(self) -> bool:
-        return self.our_validity is not None and self.our_validity >= self.validity
+        return self.ours.validity >= self.validity
 
     @property
     def fewer_queries(self) -> bool:
         """A white-box rival asks nothing and is not compared"""
-        return self.rival not in BLACK_BOX or (self.our_queries is not None and self.our_queries < self.queries)
+        return self.rival not in BLACK_BOX or self.ours.queries < self.queries
 
 
 def meetings(rows: Sequence[Row]) -> list[Meeting]:
@@ -48,44 +59,53 @@ def meetings(rows: Sequence[Row]) -> list[Meeting]:
 
 
 def _meet(rows: Sequence[Row], dataset: str, rival: str) -> Meeting | None:
-    cost, validity = (mean_of(rows, dataset, rival, name) for name in ("cost", "validity"))
-    if cost is None or validity is None or mean_of(rows, dataset, "densityflow", "cost") is None:
+    seeds = _seeds(rows, dataset, rival) & _seeds(rows, dataset, "densityflow")
+    both = [row for row in rows if row.dataset == dataset and row.seed in seeds]
+    cost, validity, records = (mean_of(both, dataset, rival, name) for name in ("cost", "validity", "records"))
+    if cost is None or validity is None or records is None:
         return None
-    # Our queries are those of as many records as the rival answered: training, and the share of verified ones.
-    points = [point for point in _our_points(rows, dataset, rival, cost) if point[0] <= cost]
-    best = max(points, key=lambda point: point[1], default=None)
-    queries = mean_of(rows, dataset, rival, "queries") or 0.0
-    return Meeting(
-        dataset, rival, cost, validity, queries, None if best is None else best[1], None if best is None else best[2]
-    )
+    queries = mean_of(both, dataset, rival, "queries") or 0.0
+    points = our_points(both, dataset, records)
+    reached = [point for point in (*points, *_mixtures(points, cost)) if point.cost <= cost]
+    ahead = [point for point in reached if point.validity >= validity]
+    best = min(ahead, key=lambda point: (point.queries, -point.validity, point.cost), default=None)
+    best = best or max(reached, key=lambda point: (point.validity, -point.queries))
+    return Meeting(dataset, rival, cost, validity, queries, records, len(seeds), best)
 
 
-def _mixed(dial: list[tuple[float, float]], met: float) -> list[tuple[float, float]]:
-    """The dial's points, the cheapest first, and the mixture of two neighbours that costs `met`"""
-    costs, validities = [cost for cost, _ in dial], [validity for _, validity in dial]
-    if dial and costs[0] <= met <= costs[-1]:
-        return [*dial, (met, float(np.interp(met, costs, validities)))]
-    return dial
+def _seeds(rows: Sequence[Row], dataset: str, variant: str) -> set[int]:
+    return {row.seed for row in rows if (row.dataset, row.variant) == (dataset, variant)}
 
 
-def _our_points(rows: Sequence[Row], dataset: str, rival: str, met: float) -> list[tuple[float, float, float]]:
-    """Cost, validity and queries (for as many records as the rival answered) of each of our points"""
+def our_points(rows: Sequence[Row], dataset: str, records: float) -> list[Point]:
+    """All of our settings, measured on the first `records` records where a rival answered no more than those"""
     training = mean_of(rows, dataset, "densityflow", "queries") or 0.0
-    dial = zip(
-        mean_curve(rows, dataset, "densityflow", "dial cost"),
-        mean_curve(rows, dataset, "densityflow", "dial validity"),
-        strict=True,
-    )
-    points = [(cost, validity, training) for cost, validity in _mixed(sorted(dial), met)]
-    for method in OURS:
-        cost, validity, queries, records = (
-            mean_of(rows, dataset, method, name) for name in ("cost", "validity", "queries", "records")
-        )
-        if cost is None or validity is None or queries is None or records is None:
-            continue
-        share = (mean_of(rows, dataset, rival, "records") or records) / records
-        points.append((cost, validity, training + share * (queries - training)))
+    few = "few " if records < (mean_of(rows, dataset, "densityflow", "records") or 0.0) else ""
+    points = [Point(0.0, 0.0, training, "left as they are")]
+    dial = (mean_curve(rows, dataset, "densityflow", f"dial {few}{name}") for name in ("cost", "validity"))
+    points += [Point(cost, validity, training, "dial") for cost, validity in zip(*dial, strict=True)]
+    cost, validity = (mean_of(rows, dataset, "densityflow", f"{few}{name}") for name in ("cost", "validity"))
+    if cost is not None and validity is not None:
+        points.append(Point(cost, validity, training, "dial"))
+    verified = [f"verified {few}cost", f"verified {few}validity", "verified queries"]
+    for method, limit in VERIFIED.items():
+        curves = (mean_curve(rows, dataset, method, name) for name in verified)
+        for cost, validity, each in zip(*curves, strict=True):
+            points.append(Point(cost, validity, training + each * records, f"verified by {limit}"))
     return points
+
+
+def _mixtures(points: Sequence[Point], cost: float) -> list[Point]:
+    """Every mixture of a cheaper and a dearer point that costs `cost`"""
+    found = []
+    for low, high in permutations(points, 2):
+        if low.cost <= cost < high.cost:
+            share = (cost - low.cost) / (high.cost - low.cost)
+            validity = low.validity + share * (high.validity - low.validity)
+            queries = low.queries + share * (high.queries - low.queries)
+            how = low.how if low.how == high.how else f"{low.how} and {high.how}"
+            found.append(Point(cost, validity, queries, how))
+    return found
 
 
 def opening(rows: Sequence[Row]) -> list[str]:
@@ -95,10 +115,12 @@ def opening(rows: Sequence[Row]) -> list[str]:
     if not found:
         return ["No rival has been run beside DensityFlow in Table 2: nothing can be said of them yet."]
     ahead = [name for name in datasets if all(meeting.ahead for meeting in found if meeting.dataset == name)]
+    reached = "reached" if len(ahead) >= WANTED else "NOT reached"
     lines = [
         f"DensityFlow is ahead of every rival that ran, at equal or lower cost, on {len(ahead)} of {len(datasets)} "
-        f"data sets{': ' + ', '.join(ahead) if ahead else ''} (wanted: {WANTED} of 8)."
+        f"data sets{': ' + ', '.join(ahead) if ahead else ''} (wanted: {WANTED} of 8; {reached})."
     ]
+    lines += _by_seed(rows)
     lines += [f"Not ahead: {_shortfall(meeting)}" for meeting in found if not meeting.ahead]
     costly = [meeting for meeting in found if not meeting.fewer_queries]
     lines += [_more_queries(meeting) for meeting in costly]
@@ -107,13 +129,49 @@ def opening(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def _by_seed(rows: Sequence[Row]) -> list[str]:
+    """The same of each seed alone, where there are several: a mean may hide one"""
+    seeds = sorted({row.seed for row in rows})
+    lines = []
+    for seed in seeds if len(seeds) > 1 else []:
+        found = meetings([row for row in rows if row.seed == seed])
+        every, behind = {each.dataset for each in found}, [each for each in found if not each.ahead]
+        count = len(every - {each.dataset for each in behind})
+        named = "; behind: " + ", ".join(f"{each.rival} on {each.dataset}" for each in behind) if behind else ""
+        lines.append(f"Seed {seed} alone: ahead on {count} of {len(every)} data sets that ran{named}.")
+    return lines
+
+
 def _shortfall(meeting: Meeting) -> str:
     theirs = f"{meeting.dataset}, {meeting.rival}: {meeting.validity:.3f} at cost {meeting.cost:.3f}"
-    if meeting.our_validity is None:
-        return f"{theirs}; we have no point that costs as little."
-    return f"{theirs}; ours is {meeting.our_validity:.3f} there."
+    asked = f" with {meeting.queries:.0f} queries" if meeting.rival in BLACK_BOX else ""
+    return f"{theirs}{asked}; ours is {meeting.ours.validity:.3f} there with {meeting.ours.queries:.0f}."
 
 
 def _more_queries(meeting: Meeting) -> str:
-    ours = "no point at its cost" if meeting.our_queries is None else f"{meeting.our_queries:.0f} queries"
-    return f"Not fewer queries: {meeting.dataset}, {meeting.rival} asks {meeting.queries:.0f}; ours: {ours}."
+    theirs = f"{meeting.dataset}, {meeting.rival} asks {meeting.queries:.0f} for {meeting.records:.0f} records"
+    return f"Not fewer queries: {theirs}; ours, {meeting.ours.how}: {meeting.ours.queries:.0f}."
+
+
+def meeting_table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Every meeting as a line of a table, the head first"""
+    head = ("data set", "rival", "seeds", "records", "its validity @ cost", "ours", "how", "its queries", "ours", "")
+    lines: list[tuple[str, ...]] = [head]
+    for each in meetings(rows):
+        asked = f"{each.queries:.0f}" if each.rival in BLACK_BOX else "white box"
+        mark = "▲ ahead" if each.ahead and each.fewer_queries else "▼ more queries" if each.ahead else "▼ behind"
+        lines.append(
+            (
+                each.dataset,
+                each.rival,
+                str(each.seeds),
+                f"{each.records:.0f}",
+                f"{each.validity:.3f} @ {each.cost:.3f}",
+                f"{each.ours.validity:.3f} @ {each.ours.cost:.3f}",
+                each.ours.how,
+                asked,
+                f"{each.ours.queries:.0f}",
+                mark,
+            )
+        )
+    return lines

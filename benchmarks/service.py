@@ -2,8 +2,8 @@
 
 The service runs as an operator runs it, as processes of its own on this machine's cores, and writes a decision record
 for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after.
-`--mode workers` puts the explainer into a second process, `--database-url` takes Postgres instead of SQLite, and
-`--soak 100000` explains so many records and watches the memory.
+`--mode workers` puts the explainer into a second process, `--database-url` takes Postgres instead of SQLite.
+`--soak 100000` does something else: it explains so many records and watches the memory.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
-from statistics import median
 from threading import Event, Thread
 
 import httpx
@@ -26,8 +25,9 @@ from rich.console import Console
 
 from benchmarks.service_client import Load, Measured
 from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, Soak, write
-from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, refused_records, running
+from benchmarks.service_report import Point, Report, write
+from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
+from benchmarks.service_soak import Soak, soak_of, write_soaks
 
 HERE = Path(__file__).parent
 CLIENTS = (1, 8, 64)
@@ -35,19 +35,21 @@ SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     console = Console(stderr=True, soft_wrap=True)
-    reports = []
+    reports, soaks = [], []
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.model or train_model(Path(scratch) / "model", options.effort)
         records = refused_records(folder, POOL)
         listed = Path(scratch) / "records.json"
         listed.write_text(json.dumps(records))
         for mode in options.modes:
+            if options.soak:
+                soaks.append(soak_mode(mode, folder, records, Path(scratch) / mode, options, console))
+                continue
             report = measure_mode(mode, folder, listed, Path(scratch) / mode, options, console)
             reports.append(report)
             for size in SIZES:
@@ -55,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(f"{mode}, {share}; bound by {report.bound(size)}", markup=False)
             if report.over_ms is not None:
                 console.print(f"{mode}: one record of one client, {report.over_ms:.1f} ms more than the engine alone")
-    write(reports, options.results)
+    if options.soak:
+        write_soaks(soaks, options.results)
+    else:
+        write(reports, options.results)
     return 0
 
 
@@ -79,11 +84,10 @@ def measure_mode(
             for clients in options.clients:
                 points.append(measure_point(site, bodies(records, size), clients, size, options.seconds))
                 console.print(f"{mode}: {points[-1]}", markup=False)
-        soak = run_soak(site, bodies(records, SOAK_RECORDS), options.soak, console) if options.soak else None
     engines.append(engine_alone(folder, listed, options.seconds))
     mean = Engine(*np.mean([astuple(engine) for engine in engines], axis=0).tolist())
     database = "SQLite" if options.database_url is None else "Postgres"
-    return Report(mode, database, mean, tuple(points), soak, os.getloadavg()[0])
+    return Report(mode, database, mean, tuple(points), os.getloadavg()[0])
 
 
 def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:
@@ -103,9 +107,9 @@ def send(
 
 def measure_point(site: Site, texts: list[str], clients: int, size: int, seconds: float) -> Point:
     """One load, and what the serving processes did meanwhile."""
-    before, cpu_before, began = _searches(site), _processor_seconds(site), time.perf_counter()
+    before, cpu_before, began = _searches(site), sum(map(processor_seconds, site.pids)), time.perf_counter()
     found = send(site, texts, clients, min(2.0, seconds / 4), seconds)
-    wall, cpu = time.perf_counter() - began, _processor_seconds(site) - cpu_before
+    wall, cpu = time.perf_counter() - began, sum(map(processor_seconds, site.pids)) - cpu_before
     searched, count, busy = (after - earlier for after, earlier in zip(_searches(site), before, strict=True))
     p50, p95, p99 = np.percentile(found.latencies or [float("nan")], [50, 95, 99]).tolist()
     return Point(
@@ -125,25 +129,33 @@ def measure_point(site: Site, texts: list[str], clients: int, size: int, seconds
     )
 
 
-def run_soak(site: Site, texts: list[str], records: int, console: Console) -> Soak:
+def soak_mode(
+    mode: Mode,
+    folder: Path,
+    records: list[dict[str, object]],
+    var_dir: Path,
+    options: argparse.Namespace,
+    console: Console,
+) -> Soak:
     """So many records, and the memory every second."""
-    done, sizes = Event(), list[float]()
+    var_dir.mkdir()
+    done, seen = Event(), list[tuple[float, float]]()
+    with running(mode, folder, var_dir, options.database_url) as site:
+        send(site, bodies(records, SOAK_RECORDS), 1, 0.0, 0.0, requests=3)
 
-    def watch() -> None:
-        while not done.wait(1.0):
-            sizes.append(_resident_mb(site))
+        def watch() -> None:
+            while not done.wait(1.0):
+                seen.append((_searches(site)[0], _resident_mb(site)))
 
-    watcher = Thread(target=watch)
-    watcher.start()
-    try:
-        found = send(site, texts, SOAK_CLIENTS, 0.0, 0.0, requests=-(-records // SOAK_RECORDS))
-    finally:
-        done.set()
-        watcher.join()
-    tenth = max(1, len(sizes) // 10)
-    soak = Soak(
-        len(found.latencies) * SOAK_RECORDS, median(sizes[tenth : 2 * tenth]), median(sizes[-tenth:]), found.failures
-    )
+        watcher = Thread(target=watch)
+        watcher.start()
+        try:
+            texts = bodies(records, SOAK_RECORDS)
+            found = send(site, texts, SOAK_CLIENTS, 0.0, 0.0, requests=-(-options.soak // SOAK_RECORDS))
+        finally:
+            done.set()
+            watcher.join()
+    soak = soak_of(mode, seen, len(found.latencies) * SOAK_RECORDS, found.whole, found.failures)
     console.print(f"{soak}, growth {soak.growth:.1%}", markup=False)
     return soak
 
@@ -155,15 +167,6 @@ def _searches(site: Site) -> tuple[float, float, float]:
     found = [re.search(rf"^{name} (\S+)$", text, re.MULTILINE) for name in names]
     records, count, seconds = (0.0 if one is None else float(one[1]) for one in found)
     return records, count, seconds
-
-
-def _processor_seconds(site: Site) -> float:
-    """User and system time of the serving processes."""
-    total = 0
-    for pid in site.pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS
 
 
 def _resident_mb(site: Site) -> float:

@@ -41,20 +41,6 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Soak:
-    """Memory of the serving processes while so many records were explained, in MB: medians of a part of the run."""
-
-    explained: int
-    after_a_tenth_mb: float
-    at_the_end_mb: float
-    failures: dict[str, int]
-
-    @property
-    def growth(self) -> float:
-        return self.at_the_end_mb / self.after_a_tenth_mb - 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """One mode: the engine alone before and after, and the service under each load."""
 
@@ -62,7 +48,6 @@ class Report:
     database: str
     engine: Engine
     points: tuple[Point, ...]
-    soak: Soak | None
     load_average: float
 
     def ratio(self, records: int) -> float:
@@ -95,8 +80,6 @@ def document(reports: Sequence[Report]) -> str:
             for records, wanted in WANTED.items()
         }
         summary["over_engine_ms"] = {"measured": report.over_ms, "wanted": WANTED_OVER_MS}
-        if report.soak is not None:
-            summary["memory_growth"] = report.soak.growth
         found.append(asdict(report) | {"summary": summary})
     return json.dumps(found, indent=1) + "\n"
 

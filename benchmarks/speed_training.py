@@ -4,15 +4,20 @@ Seconds are those of the processor: one thread works, so on an idle core the clo
 what other processes take does not count.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from time import process_time
 
 import numpy as np
 import torch
 
+from benchmarks.quality_store import write_whole
 from benchmarks.speed_figures import Race, Run, reaches
+from models.artifact import load_model, save_model
 from models.calibration import fit_calibration
 from models.config import Config, fast
 from models.density import noise_bound
@@ -27,6 +32,7 @@ from models.generator_training import GeneratorTrainer, training_boxes
 from models.model import Calibration, RecourseModel
 from models.proxies import make_proxy
 from models.records import check_record
+from models.reporting import silent
 from models.schedule import set_rate, warm_cosine
 from models.search import SearchConfig, explain
 from models.snapping import Snapper
@@ -36,15 +42,11 @@ from models.surrogate_training import SurrogateTrainer, TrainingData
 from models.training import train
 from models.velocity import Velocity
 
-GENERATOR_SHARE = 0.7
-"""Of the seconds that `paper` gets, so much goes to its joint training; the rest to distillation."""
-CHECKPOINTS = (0.25, 0.5)
+CHECKPOINTS = (0.1, 0.3, 0.6)
 """Where in its joint training `paper` is also measured, without distillation."""
 TEST_TOLERANCE = 1e-4
-
-
-class _TimeIsUp(Exception):
-    """The distillation of `paper` has used its seconds."""
+DIAL_SHARE = 0.97
+"""The dial of `fast` aims a little below the cost of `paper`: the test split may cost more than the validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +88,10 @@ class PaperRun:
         self.generator = GeneratorTrainer(self.velocity, self.pair, data, boxes, snapper, score, config, random)
         self.steps, self.rounds, self.seconds = 0, 0, 0.0
 
-    def advance(self, until: float) -> None:
-        """Joint steps until so many seconds are used, or the schedule is done."""
+    def advance(self, until: int) -> None:
+        """Joint steps until there were so many."""
         settings, total = self.config.generator, self.generator.steps
-        while self.seconds < until and self.steps < total:
+        while self.steps < until:
             started = process_time()
             set_rate(
                 self.generator.optimizer, settings.learning_rate * warm_cosine(self.steps, total, settings.warmup)
@@ -100,26 +102,16 @@ class PaperRun:
             self.steps += 1
             self.seconds += process_time() - started
 
-    def distil(self, until: float) -> None:
-        """Rounds of distillation until so many seconds are used."""
-        started, before = process_time(), self.seconds
-
-        def stop_in_time(phase: str, step: int, steps: int, figure: float) -> None:
-            self.rounds = step
-            if before + process_time() - started >= until and step < steps:
-                raise _TimeIsUp
-
+    def distil(self) -> None:
+        """All rounds of distillation."""
+        started = process_time()
         self.generator.average.apply()
         training, random = self.study.training, np.random.default_rng(self.seed)
         meter = QueryMeter(self.ensemble, self.config.queries)
         model = self._model(self.pair, self.velocity)
-        try:
-            distill(
-                model, training.records, training.labels, meter, self.surrogate, self.generator, random, stop_in_time
-            )
-        except _TimeIsUp:
-            self.generator.average.apply()
-        self.seconds = before + process_time() - started
+        distill(model, training.records, training.labels, meter, self.surrogate, self.generator, random, silent)
+        self.rounds = self.config.distill.rounds
+        self.seconds += process_time() - started
 
     def look(self) -> RecourseModel:
         """The model as it is, with averaged weights and the calibration that the bought answers allow."""
@@ -144,25 +136,58 @@ class PaperRun:
         )
 
 
-def run_paper(study: Study, judge: Judge, config: Config, limit: float, seed: int) -> tuple[list[Run], float]:
-    """`paper` within `limit` seconds -> its checkpoints, and the seconds that its joint training had"""
-    paper, runs = PaperRun(study, judge.ensemble, config, seed), list[Run]()
-    share = GENERATOR_SHARE * limit
+@dataclass(frozen=True, eq=False)
+class PaperOutcome:
+    """`paper` at its checkpoints, the seconds that its joint training had, and the model at its end."""
 
-    def note() -> None:
-        validity, paid = judge.measure(paper.look(), SearchConfig(seed=seed))
-        schedule = paper.generator.steps
+    runs: tuple[Run, ...]
+    generator_seconds: float
+    model: RecourseModel
+
+
+def shortened(config: Config, share: float) -> Config:
+    """The paper's schedule with a share of its epochs: warm-up and decay end as they should, distillation is whole"""
+    epochs = max(1, round(share * (config.generator.epochs or 0)))
+    return replace(config, generator=replace(config.generator, epochs=epochs))
+
+
+def run_paper(study: Study, judge: Judge, config: Config, share: float, seed: int) -> PaperOutcome:
+    """`paper` with a share of its epochs"""
+    paper, runs = PaperRun(study, judge.ensemble, shortened(config, share), seed), list[Run]()
+    steps = paper.generator.steps
+    schedule = round(steps * (config.generator.epochs or 0) / (paper.config.generator.epochs or 1))
+
+    def note() -> RecourseModel:
+        model = paper.look()
+        validity, paid = judge.measure(model, SearchConfig(seed=seed))
         effort = paper.steps / schedule
         runs.append(Run("paper", effort, paper.steps, schedule, paper.rounds, paper.seconds, validity, paid))
+        return model
 
     for part in CHECKPOINTS:
-        paper.advance(part * share)
+        paper.advance(math.ceil(part * steps))
         note()
-    paper.advance(share)
+    paper.advance(steps)
     joint = paper.seconds
-    paper.distil(limit)
-    note()
-    return runs, joint
+    paper.distil()
+    model = note()
+    return PaperOutcome(tuple(runs), joint, model)
+
+
+def kept_paper(folder: Path, dataset: str, run: Callable[[], PaperOutcome], share: float) -> PaperOutcome:
+    """What `run` gives, or gave before: the long part of the benchmark is not run twice"""
+    place = folder / f"paper-{dataset}-{share:g}"
+    figures = folder / f"{place.name}.json"
+    if figures.exists():
+        document = json.loads(figures.read_text())
+        runs = tuple(Run(**each) for each in document["runs"])
+        return PaperOutcome(runs, float(document["generator_seconds"]), load_model(place))
+    outcome = run()
+    folder.mkdir(parents=True, exist_ok=True)
+    save_model(outcome.model, place)
+    document = {"runs": [asdict(each) for each in outcome.runs], "generator_seconds": outcome.generator_seconds}
+    write_whole(figures, json.dumps(document))
+    return outcome
 
 
 def run_fast(
@@ -174,7 +199,7 @@ def run_fast(
         started = process_time()
         model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
         seconds = process_time() - started
-        search = SearchConfig(price=model.price_for_cost(wanted.cost), floor=0.0, seed=seed)
+        search = SearchConfig(price=model.price_for_cost(DIAL_SHARE * wanted.cost), floor=0.0, seed=seed)
         validity, paid = judge.measure(model, search)
         steps, schedule = config.generator.steps, fast().generator.steps
         run = Run("fast", effort, steps, schedule, config.distill.rounds, seconds, validity, paid)
@@ -184,10 +209,8 @@ def run_fast(
 
 
 def race(
-    dataset: str, study: Study, judge: Judge, paper: Config, limit: float, efforts: Sequence[float], seed: int
+    dataset: str, study: Study, judge: Judge, paper: PaperOutcome, efforts: Sequence[float], seed: int
 ) -> tuple[Race, RecourseModel]:
-    """Both presets, one after the other -> the race, and the last model of `fast`"""
-    checkpoints, joint = run_paper(study, judge, paper, limit, seed)
-    best = max(checkpoints, key=lambda run: run.validity)
-    found = list(run_fast(study, judge, best, efforts, seed))
-    return Race(dataset, tuple(checkpoints), tuple(run for _, run in found), joint), found[-1][0]
+    """`fast` against what `paper` came to -> the race, and the last model of `fast`"""
+    found = list(run_fast(study, judge, paper.runs[-1], efforts, seed))
+    return Race(dataset, paper.runs, tuple(run for _, run in found), paper.generator_seconds), found[-1][0]

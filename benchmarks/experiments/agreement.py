@@ -41,7 +41,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         others = [1 - share for share in target]
         axis.bar(times, others, width, bottom=target, color=COLOURS[3], label="majority does not")
         axis.plot(times, divided, "k.--", label="votes are divided")
-        axis.set_xticks(times)
+        axis.set_xticks(times[::2], [f"{time:g}" for time in times[::2]])
         axis.set_title(dataset)
         axis.set_xlabel("time on the way")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from benchmarks.quality_cache import TrainingCache
@@ -10,15 +11,21 @@ from benchmarks.quality_run import Places, config_for
 from benchmarks.quality_store import Job
 from models.config import Config
 from models.datasets import load
+from models.dial import price_within
 from models.encoding import Encoder
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
 from models.evaluation import BUDGET_SHARE, Cases, choose_cases
+from models.matrix import Records
 from models.model import RecourseModel
 from models.outliers import OutlierDetectors, fit_detectors
 from models.published import PUBLISHED
+from models.scoring import Targets, score_points
 from models.search import SearchConfig
 from models.study import Study, make_study
+
+FIRM, DIAL_CASES, LEAST_CASES = 0.02, 300, 20
+"""The dial is set on records of which the surrogate expects at most so many of the models to say the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +94,27 @@ class Bench:
     def search(self, model: RecourseModel, budget: float | None = None) -> SearchConfig:
         """Search without a query, the dial at the mean cost `budget`, by default that of the paper's table.
 
-        The validation split sets the dial, without a query; where there is no budget, the dial stays alone.
+        Validation records that the surrogate puts firmly into their own class set the dial: the test records are those
+        that all models see right, and to ask the models which validation records they see right would be queries.
         """
         published = PUBLISHED.get(self.dataset)
         wanted = budget if budget is not None else None if published is None else published.cost
         if wanted is None:
             return SearchConfig(seed=self.seed)
-        return SearchConfig(price=model.price_for_cost(BUDGET_SHARE * wanted), floor=0.0, seed=self.seed)
+        records, target = self._dial_cases(model)
+        price = price_within(model, records, target, BUDGET_SHARE * wanted, self.seed)
+        return SearchConfig(price=price, floor=0.0, seed=self.seed)
+
+    def _dial_cases(self, model: RecourseModel) -> tuple[Records, Targets]:
+        """Records (n, F) of the validation split and their targets (n,); all where too few are firm"""
+        random, split = np.random.default_rng(self.seed), self.study.validation
+        classes = len(model.classes)
+        target = (split.labels + random.integers(1, classes, size=len(split))) % classes
+        doubt = score_points(model, self.encoder.encode(split.records), target).agreement
+        order = random.permutation(len(split))
+        firm = order[doubt[order] <= FIRM]
+        rows = (firm if len(firm) >= LEAST_CASES else order)[:DIAL_CASES]
+        return split.records[rows], target[rows]
 
 
 def shortened(config: Config) -> Config:

@@ -1,18 +1,23 @@
 """Pictures that several experiments share: bars by variant, and lines over a setting."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from benchmarks.experiments.experiment import Measure, Row
 from benchmarks.experiments.published import PAPER
 from benchmarks.experiments.summary import summarise
 
-COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#ccb974", "#64b5cd")
+COLOURS = (
+    *("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"),
+    *("#da8bc3", "#8c8c8c", "#ccb974", "#64b5cd", "#2f4b7c"),
+)
 PAPER_COLOUR = "#222222"
 
 
@@ -43,25 +48,38 @@ def draw_bars(name: str, measures: Sequence[Measure], log: bool = False) -> Call
         for axis, (dataset, measure) in zip(axes, places, strict=True):
             _bars(axis, rows, name, dataset, measure)
             if log:
-                axis.set_yscale("log")
+                _log_scale(axis)
         save(figure, path)
 
     return draw
 
 
 def _bars(axis: Axes, rows: Sequence[Row], name: str, dataset: str, measure: Measure) -> None:
-    variants = list(dict.fromkeys(row.variant for row in rows if row.dataset == dataset))
-    for position, variant in enumerate(variants):
+    """A variant has its colour in every panel; one that has no figure has no place"""
+    colours = dict(zip(dict.fromkeys(row.variant for row in rows), cycle(COLOURS), strict=False))
+    shown: list[str] = []
+    beside = ""
+    for variant, colour in colours.items():
         paper = PAPER.get(name, {}).get((dataset, variant, measure.name))
         cell = summarise(rows, dataset, variant, measure, paper)
         if cell is None:
             continue
-        colour = COLOURS[position % len(COLOURS)]
-        axis.bar(position, cell.ours.mean, yerr=cell.ours.std, color=colour, capsize=3)
+        axis.bar(len(shown), cell.ours.mean, yerr=cell.ours.std if cell.seeds > 1 else None, color=colour, capsize=3)
         if paper is not None:
-            axis.plot(position, paper.value, "*", color=PAPER_COLOUR, markersize=9)
-    axis.set_xticks(range(len(variants)), variants, rotation=35, ha="right", fontsize=8)
-    axis.set_title(f"{dataset}: {measure.name} (★ paper)", fontsize=10)
+            beside = " (★ paper)"
+            axis.plot(len(shown), paper.value, "*", color=PAPER_COLOUR, markersize=9)
+        shown.append(variant)
+    axis.set_xticks(range(len(shown)), shown, rotation=35, ha="right", fontsize=8)
+    axis.set_title(f"{dataset}: {measure.name}{beside}", fontsize=10)
+    axis.grid(axis="y", alpha=0.25)
+    axis.set_axisbelow(True)
+
+
+def _log_scale(axis: Axes) -> None:
+    """Bars from the power of ten below the lowest, so that none is cut off at its own height"""
+    least = min((bar.get_height() for bar in axis.patches if isinstance(bar, Rectangle)), default=1.0)
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=10.0 ** np.floor(np.log10(max(least, 1e-3)) - 0.1))
 
 
 def draw_lines(name: str, measures: Sequence[Measure]) -> Callable[[Sequence[Row], Path], None]:

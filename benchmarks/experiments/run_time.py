@@ -1,4 +1,4 @@
-"""Seconds of the whole pipeline, from the runs of Table 2. `python -m benchmarks.experiments.run_time`"""
+"""Processor seconds of the whole pipeline, from the runs of Table 2. `python -m benchmarks.experiments.run_time`"""
 
 import sys
 
@@ -15,9 +15,9 @@ EXPERIMENT = Experiment(
     title="Running time",
     place="Table 12",
     about=(
-        "Training and explaining on one core of this machine; the ensemble is the lender's and is not counted. The "
-        "paper had a server with an RTX 4090 and explained more records, so that its seconds compare with ours only in "
-        "kind; milliseconds a record are given beside them."
+        "Processor seconds of training and explaining; the ensemble is the lender's and is not counted. The paper had "
+        "a server with an RTX 4090 and explained more records, so that its seconds compare with ours only in kind; "
+        "milliseconds a record are given beside them."
     ),
     full=Scope(("spirals", "heloc"), METHODS),
     quick=Scope(("spirals",), METHODS),

@@ -14,7 +14,8 @@ from benchmarks.experiments.pictures import panels, save
 from benchmarks.experiments.summary import mean_of
 from models.search import SearchConfig
 
-VALID, COSTS = (0.5, 1.0, 2.0, 4.0), (0.1, 0.2, 0.4, 0.6, 0.8)
+VALID, COSTS = (1.0, 1.25, 1.5, 1.75, 2.0), (0.2, 0.3, 0.4, 0.5, 0.6)
+"""The paper's grid."""
 
 
 def variant_name(valid: float, cost: float) -> str:

@@ -26,6 +26,7 @@ def how_it_ran(experiment: Experiment, rows: Sequence[Row], quick: bool) -> str:
     seeds = ", ".join(str(seed) for seed in sorted({row.seed for row in rows}))
     mode = "Quick run (--quick: few records, a training cut short)" if quick else "Full run"
     missing = [name for name in experiment.scope(quick).datasets if name not in {row.dataset for row in rows}]
+    missing += [name for name in experiment.scope(quick).variants if name not in {row.variant for row in rows}]
     lacking = f" Not run: {', '.join(missing)}." if missing else ""
     return f"{mode}, seeds {seeds}, by `python -m benchmarks.experiments.{experiment.name}`.{lacking}"
 

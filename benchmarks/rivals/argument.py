@@ -6,7 +6,8 @@ model refuses it; a model and its own counterfactual support each other. Of the 
 the answer.
 
 s-preferred  a model is accepted only with its own counterfactual, and each accepted model takes all of them
-d-preferred  attacks alone decide, so that a model may be accepted whose own counterfactual is not
+d-preferred  direct attacks alone decide, so that a model may be accepted whose own counterfactual is not: kinder than
+             the definition, whose supported and indirect attacks let in no larger sets than s-preferred does
 
 Attacks are mutual here, so that every set without a conflict defends itself, and the preferred sets are the largest.
 """
@@ -45,7 +46,8 @@ class Argument:
 
     @property
     def note(self) -> str:
-        return f"{self.semantics}-preferred; every training record is put to the ensemble once"
+        kind = "s-preferred" if self.semantics == "s" else "d-preferred over direct attacks alone"
+        return f"{kind}; every training record is put to the ensemble once"
 
     def fit(self, problem: Problem) -> None:
         self._counted = CountedEnsemble(problem.ensemble)

@@ -1,9 +1,10 @@
-"""A mixed-integer linear program over records and ReLU networks, built once and solved for many records.
+"""A mixed-integer linear program over the records near a point and over ReLU networks.
 
 Variables: a raw value for each number (whole where the feature is), a choice for each category, the distance of each
 number from the record, and two for each neuron whose sign is open: its output and whether it is on.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,8 @@ from models.schema import Kind
 
 Floats = NDArray[np.float64]
 Layers = list[tuple[Floats, Floats]]
+INFEASIBLE = 2
+"""The solver's word for a program that nothing meets."""
 
 
 @dataclass
@@ -57,50 +60,88 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """How a record appears in the program: its encoded columns, and the distance variable of each number."""
+    """How a record appears in the program: its encoded columns, and what each variable so far adds to the distance."""
 
     columns: Affine
-    away: NDArray[np.intp]
-    numeric: NDArray[np.intp]
-    choices: tuple[tuple[int, NDArray[np.intp]], ...]
+    distance: Floats
 
 
-def add_inputs(program: Program, encoder: Encoder) -> Inputs:
-    """Every number within its bounds, every category one of its own"""
+def add_inputs(program: Program, encoder: Encoder, point: Encoded, radius: float) -> Inputs:
+    """Records within `radius` of point (D,) by the sum of absolute differences: each number, each category's choice.
+
+    The smaller the radius, the fewer neurons of a network are open, which is what makes the program quick.
+    """
     features = encoder.schema.features
-    numeric = np.array([j for j, feature in enumerate(features) if not feature.is_categorical], dtype=np.intp)
-    raw: dict[int, NDArray[np.intp]] = {}
+    raw: list[NDArray[np.intp]] = []
+    numbers: list[int] = []
+    weights: dict[int, float] = {}
     for j, feature in enumerate(features):
         if feature.is_categorical:
-            count = len(feature.categories)
-            raw[j] = program.add_variables(np.zeros(count), np.ones(count), whole=True)
-        else:
-            whole = feature.kind is Kind.INTEGER and feature.step == 1.0
-            raw[j] = program.add_variables(np.array([feature.lower]), np.array([feature.upper]), whole)
-    away = program.add_variables(np.zeros(len(numeric)), np.full(len(numeric), np.inf))
-    columns = _columns(program, encoder, raw)
+            away = np.abs(_levels(encoder, j, point) - point[encoder.columns[j]]).sum(axis=1)
+            raw.append(program.add_variables(np.zeros(len(away)), (away <= radius).astype(np.float64), whole=True))
+            weights |= dict(zip(raw[j].tolist(), away.tolist(), strict=True))
+            continue
+        low, high = _reach(encoder, j, float(point[encoder.columns[j]][0]), radius)
+        raw.append(program.add_variables(low, high, feature.kind is Kind.INTEGER and feature.step == 1.0))
+        numbers.append(j)
+    away_of = program.add_variables(np.zeros(len(numbers)), np.full(len(numbers), radius))
+    columns = _columns(program, encoder, raw, point)
+    _measure(program, encoder, columns, point, dict(zip(numbers, away_of.tolist(), strict=True)))
+    distance = np.zeros(len(program.low))
+    distance[away_of] = 1.0
+    distance[list(weights)] = list(weights.values())
     for j, feature in enumerate(features):
         if feature.is_categorical:
             one = np.zeros(len(program.low))
             one[raw[j]] = 1.0
             program.add_row(one, 1.0, 1.0)
-    choices = tuple((j, raw[j]) for j, feature in enumerate(features) if feature.is_categorical)
-    return Inputs(columns, away, numeric, choices)
+    if np.isfinite(radius):
+        program.add_row(distance, -np.inf, radius)
+    return Inputs(columns, distance)
 
 
-def _columns(program: Program, encoder: Encoder, raw: dict[int, NDArray[np.intp]]) -> Affine:
+def _levels(encoder: Encoder, j: int, point: Encoded) -> Encoded:
+    """The points (K, 2) of a category's levels; where point (D,) has none of them, it is missing and may stay so"""
+    levels = encoder.encode_feature(j, np.arange(len(encoder.schema.features[j].categories), dtype=np.float64))
+    own: Encoded = point[encoder.columns[j]]
+    return levels if np.isclose(levels, own).all(axis=1).any() else np.vstack([levels, own])
+
+
+def _reach(encoder: Encoder, j: int, at: float, radius: float) -> tuple[Floats, Floats]:
+    """The raw values (1,) of number j between which it lies within `radius` of `at`"""
+    feature = encoder.schema.features[j]
+    low, high = (encoder.mean[j] + (at + side * radius) * encoder.scale[j] for side in (-1.0, 1.0))
+    own = encoder.mean[j] + at * encoder.scale[j]
+    return np.array([min(max(feature.lower, low), own)]), np.array([max(min(feature.upper, high), own)])
+
+
+def _measure(program: Program, encoder: Encoder, columns: Affine, point: Encoded, away_of: dict[int, int]) -> None:
+    """Each distance variable is at least the absolute difference of its number"""
+    for j, away in away_of.items():
+        where = encoder.columns[j].start
+        for sign in (1.0, -1.0):
+            row = np.zeros(len(program.low))
+            row[: columns.matrix.shape[1]] = -sign * columns.matrix[where]
+            row[away] = 1.0
+            program.add_row(row, sign * float(columns.constant[where] - point[where]), np.inf)
+
+
+def _columns(program: Program, encoder: Encoder, raw: Sequence[NDArray[np.intp]], point: Encoded) -> Affine:
     """The encoded columns (D) as expressions of the raw values"""
     matrix, constant = np.zeros((encoder.width, len(program.low))), np.zeros(encoder.width)
-    low, high = np.full(encoder.width, -1.0), np.full(encoder.width, 1.0)
+    low, high = np.zeros(encoder.width), np.zeros(encoder.width)
     for j, feature in enumerate(encoder.schema.features):
         where = encoder.columns[j]
         if feature.is_categorical:
-            levels = np.arange(len(feature.categories), dtype=np.float64)
-            matrix[where, raw[j]] = encoder.encode_feature(j, levels).T
+            levels = _levels(encoder, j, point)
+            near = np.array([program.high[position] > 0 for position in raw[j]])
+            matrix[where, raw[j]] = levels.T
+            low[where], high[where] = levels[near].min(axis=0), levels[near].max(axis=0)
             continue
         matrix[where, raw[j]] = 1.0 / encoder.scale[j]
         constant[where] = -encoder.mean[j] / encoder.scale[j]
-        low[where], high[where] = (np.array([feature.lower, feature.upper]) - encoder.mean[j]) / encoder.scale[j]
+        ends = np.array([program.low[raw[j][0]], program.high[raw[j][0]]])
+        low[where], high[where] = (ends - encoder.mean[j]) / encoder.scale[j]
     return Affine(matrix, constant, low, high)
 
 
@@ -148,31 +189,26 @@ def _rectify(program: Program, sums: Affine) -> Affine:
     return Affine(matrix, constant, np.maximum(sums.low, 0.0), np.maximum(sums.high, 0.0))
 
 
-def solve_nearest(
-    program: Program, rules: LinearConstraint, inputs: Inputs, encoder: Encoder, point: Encoded, seconds: float
-) -> Encoded | None:
-    """The encoded point nearest to point (D,) by the sum of absolute differences; None where none was found in time"""
-    width = len(program.low)
-    objective = np.zeros(width)
-    objective[inputs.away] = 1.0
-    for j, positions in inputs.choices:
-        levels = encoder.encode_feature(j, np.arange(len(positions), dtype=np.float64))
-        objective[positions] = np.abs(levels - point[encoder.columns[j]]).sum(axis=1)
-    columns = np.array([encoder.columns[j].start for j in inputs.numeric], dtype=np.intp)
-    reach = np.zeros((2 * len(columns), width))
-    reach[: len(columns), : inputs.columns.matrix.shape[1]] = -inputs.columns.matrix[columns]
-    reach[len(columns) :, : inputs.columns.matrix.shape[1]] = inputs.columns.matrix[columns]
-    reach[np.arange(2 * len(columns)), np.tile(inputs.away, 2)] = 1.0
-    gap = inputs.columns.constant[columns] - point[columns]
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The nearest point (D,), or None; `proven`, whether there is none nearer (or none at all), up to 1%."""
+
+    point: Encoded | None
+    proven: bool
+
+
+def solve(program: Program, inputs: Inputs, seconds: float) -> Solved:
+    """The point of the program that is nearest by the inputs' distance"""
+    objective = np.zeros(len(program.low))
+    objective[: len(inputs.distance)] = inputs.distance
     found = milp(
         objective,
         integrality=np.array(program.whole),
         bounds=Bounds(np.array(program.low), np.array(program.high)),
-        constraints=[rules, LinearConstraint(reach, np.concatenate([gap, -gap]), np.inf)],
-        options={"time_limit": seconds, "mip_rel_gap": 0.01},
+        constraints=[program.matrix()],
+        options={"time_limit": max(seconds, 0.01), "mip_rel_gap": 0.01},
     )
     if found.x is None:
-        return None
+        return Solved(None, found.status == INFEASIBLE)
     values: Floats = found.x[: inputs.columns.matrix.shape[1]]
-    nearest: Encoded = inputs.columns.matrix @ values + inputs.columns.constant
-    return nearest
+    return Solved(inputs.columns.matrix @ values + inputs.columns.constant, found.status == 0)

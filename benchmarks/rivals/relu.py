@@ -14,14 +14,18 @@ from models.scoring import Targets
 
 @dataclass(frozen=True, slots=True)
 class ReluConfig:
-    """Two hidden layers by default; AdamW at 1e-3 and batches of 128, as the paper trains them."""
+    """Two hidden layers by default; AdamW at 1e-3 and batches of 128, as the paper trains them.
+
+    The paper's 50 epochs are too few for a small data set and needlessly many for a large one: every network takes
+    `steps`, and what it was at its best on a tenth of the data that it does not learn from is kept.
+    """
 
     hidden: tuple[int, ...] = (128, 128)
-    epochs: int = 50
+    steps: int = 3000
     batch: int = 128
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
-    most_steps: int = 3000
+    checks: int = 20
 
 
 def train_relu(points: Encoded, labels: Targets, classes: int, config: ReluConfig, seed: int) -> nn.Sequential:
@@ -31,16 +35,37 @@ def train_relu(points: Encoded, labels: Targets, classes: int, config: ReluConfi
         torch.manual_seed(seed)
         net = _network(points.shape[1], classes, config.hidden)
     x, y = torch.from_numpy(points.astype(np.float32)), torch.from_numpy(labels)
+    order = torch.randperm(len(x), generator=random)
+    held, learned = order[: len(x) // 10], order[len(x) // 10 :]
     optimizer = torch.optim.AdamW(net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    steps = min(config.most_steps, config.epochs * -(-len(x) // config.batch))
-    for _ in range(steps):
-        rows = torch.randint(len(x), (min(config.batch, len(x)),), generator=random)
+    best, kept = float("inf"), net.state_dict()
+    for step in range(1, config.steps + 1):
+        rows = learned[torch.randint(len(learned), (min(config.batch, len(learned)),), generator=random)]
         loss = nn.functional.cross_entropy(net(x[rows]), y[rows])
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
+        if step % -(-config.steps // config.checks) == 0 or step == config.steps:
+            now = _loss(net, x[held], y[held]) if len(held) else 0.0
+            if now <= best:
+                best, kept = now, {name: value.clone() for name, value in net.state_dict().items()}
+    net.load_state_dict(kept)
     net.requires_grad_(False)
     return net.eval()
+
+
+def _loss(net: nn.Module, x: Tensor, y: Tensor) -> float:
+    with torch.inference_mode():
+        return float(nn.functional.cross_entropy(net(x), y))
+
+
+def target_lead(net: nn.Module, points: Encoded, target: int) -> NDArray[np.float64]:
+    """points (n, D) -> by how much the target's logit leads the next one (n,)"""
+    with torch.inference_mode():
+        logits: Tensor = net(torch.from_numpy(points.astype(np.float32))).double()
+    others = torch.cat([logits[:, :target], logits[:, target + 1 :]], dim=1)
+    lead: NDArray[np.float64] = (logits[:, target] - others.max(dim=1).values).numpy()
+    return lead
 
 
 def relu_layers(net: nn.Sequential) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
