@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from benchmarks.experiments.experiment import Row
-from benchmarks.experiments.methods import BLACK_BOX, RIVALS, VERIFIED
+from benchmarks.experiments.methods import BLACK_BOX, DIALS, RIVALS, VERIFIED
 from benchmarks.experiments.summary import mean_curve, mean_of
 
 WANTED = 7
@@ -82,17 +82,24 @@ def our_points(rows: Sequence[Row], dataset: str, records: float) -> list[Point]
     training = mean_of(rows, dataset, "densityflow", "queries") or 0.0
     few = "few " if records < (mean_of(rows, dataset, "densityflow", "records") or 0.0) else ""
     points = [Point(0.0, 0.0, training, "left as they are")]
-    dial = (mean_curve(rows, dataset, "densityflow", f"dial {few}{name}") for name in ("cost", "validity"))
-    points += [Point(cost, validity, training, "dial") for cost, validity in zip(*dial, strict=True)]
-    cost, validity = (mean_of(rows, dataset, "densityflow", f"{few}{name}") for name in ("cost", "validity"))
-    if cost is not None and validity is not None:
-        points.append(Point(cost, validity, training, "dial"))
+    for method in DIALS:
+        points += _dial_points(rows, dataset, method, few)
     verified = [f"verified {few}cost", f"verified {few}validity", "verified queries"]
     for method, limit in VERIFIED.items():
         curves = (mean_curve(rows, dataset, method, name) for name in verified)
         for cost, validity, each in zip(*curves, strict=True):
             points.append(Point(cost, validity, training + each * records, f"verified by {limit}"))
     return points
+
+
+def _dial_points(rows: Sequence[Row], dataset: str, method: str, few: str) -> list[Point]:
+    """The settings of the dial, and the one that is set to the paper's cost"""
+    measures = ("cost", "validity")
+    queries, how = mean_of(rows, dataset, method, "queries") or 0.0, "dial" if method == "densityflow" else "lean dial"
+    curves = (mean_curve(rows, dataset, method, f"dial {few}{name}") for name in measures)
+    points = [Point(cost, validity, queries, how) for cost, validity in zip(*curves, strict=True)]
+    cost, validity = (mean_of(rows, dataset, method, f"{few}{name}") for name in measures)
+    return points if cost is None or validity is None else [*points, Point(cost, validity, queries, how)]
 
 
 def _mixtures(points: Sequence[Point], cost: float) -> list[Point]:

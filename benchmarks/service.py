@@ -96,9 +96,7 @@ def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:
     return Engine(**json.loads(found.stdout))
 
 
-def send(
-    site: Site, texts: list[str], clients: int, warm_up: float, seconds: float, requests: int = 0
-) -> Measured:
+def send(site: Site, texts: list[str], clients: int, warm_up: float, seconds: float, requests: int = 0) -> Measured:
     load = Load(site.url, site.key, texts, clients, warm_up, seconds, requests)
     command = [sys.executable, "-m", "benchmarks.service_client"]
     found = subprocess.run(command, input=json.dumps(asdict(load)).encode(), check=True, capture_output=True)

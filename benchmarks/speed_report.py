@@ -54,6 +54,7 @@ _PROFILE = """
 The share of explain() of one record in each of its parts, under cProfile (what it was before: benchmarks/NOTES.md):
 """
 
+
 def figures_of(
     races: Sequence[Race], throughputs: Sequence[Throughput], latencies: Sequence[Latency], busy: str
 ) -> list[Figure]:

@@ -62,9 +62,7 @@ def throughput(
         rows = [(offset + row) % len(cases) for row in range(alone)]
         return _seconds(lambda: [search(Cases(cases.records[r : r + 1], cases.target[r : r + 1])) for r in rows])
 
-    ways: dict[str, list[float]] = {
-        name: [] for name in ("batch", "batch whole", "alone", "alone whole", "published")
-    }
+    ways: dict[str, list[float]] = {name: [] for name in ("batch", "batch whole", "alone", "alone whole", "published")}
     for turn in range(repeats):
         ways["batch"].append(len(cases) / _seconds(lambda: choose(model, cases, config)))
         ways["alone"].append(alone / one_by_one(lambda one: choose(slow, one, config), turn * alone))

@@ -93,9 +93,7 @@ class PaperRun:
         settings, total = self.config.generator, self.generator.steps
         while self.steps < until:
             started = process_time()
-            set_rate(
-                self.generator.optimizer, settings.learning_rate * warm_cosine(self.steps, total, settings.warmup)
-            )
+            set_rate(self.generator.optimizer, settings.learning_rate * warm_cosine(self.steps, total, settings.warmup))
             self.pair.train()
             self.surrogate.step()
             self.generator.step()
@@ -131,9 +129,7 @@ class PaperRun:
         flow = replace(self.config.flow, tolerance=TEST_TOLERANCE, adjoint=False)
         names = frozenset(encoder.schema.names)
         calibration = Calibration.identity(len(encoder.schema.classes))
-        return RecourseModel(
-            encoder, replace(self.config, flow=flow), pair, velocity, calibration, names, self.seed
-        )
+        return RecourseModel(encoder, replace(self.config, flow=flow), pair, velocity, calibration, names, self.seed)
 
 
 @dataclass(frozen=True, eq=False)

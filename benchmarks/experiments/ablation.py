@@ -22,7 +22,7 @@ def config_of(config: Config, variant: str) -> Config:
 
 
 def run(bench: Bench, variant: str) -> Measured:
-    return measure_config(bench, config_of(bench.config, variant))
+    return measure_config(bench, config_of(bench.varied_config, variant))
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
 """One data set and seed, made ready: what was trained is shared by all experiments through the cache on disk."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from benchmarks.quality_store import Job
 from models.config import Config
 from models.datasets import load
 from models.dial import price_within
+from models.effort import scale
 from models.encoding import Encoder
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
@@ -24,25 +25,31 @@ from models.scoring import Targets, score_points
 from models.search import SearchConfig
 from models.study import Study, make_study
 
-FIRM, DIAL_CASES, LEAST_CASES = 0.02, 300, 20
-"""The dial is set on records of which the surrogate expects at most so many of the models to say the target."""
+DIAL_CASES, LEAST_CASES = 300, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How thorough a run is. `slow_records` go to methods that take seconds a record; `base` replaces our preset."""
+    """How thorough a run is.
+
+    slow_records  go to methods that take seconds a record
+    effort        the share of our preset's steps; `varied` where an experiment trains each of its variants
+    base          replaces our preset
+    """
 
     quick: bool = False
     records: int = 100
     slow_records: int = 30
+    effort: float = 1.0
+    varied: float = 0.2
     ensemble: Mode = "quick"
     members: tuple[str, ...] = MEMBER_NAMES
     base: Config | None = None
 
 
 def quick_settings() -> Settings:
-    """Few records, and a training that is a quarter as long"""
-    return Settings(quick=True, records=30, slow_records=6)
+    """Few records, and a training that is a tenth as long"""
+    return Settings(quick=True, records=30, slow_records=6, effort=0.1, varied=0.1)
 
 
 class Bench:
@@ -79,10 +86,12 @@ class Bench:
     @property
     def config(self) -> Config:
         """Our preset for the data set, cut short in a quick run"""
-        if self.settings.base is not None:
-            return self.settings.base
-        config = config_for(self.dataset)
-        return shortened(config) if self.settings.quick else config
+        return self.settings.base or scale(config_for(self.dataset), self.settings.effort)
+
+    @property
+    def varied_config(self) -> Config:
+        """What the variants of an experiment vary: fewer steps, since each variant is trained anew"""
+        return self.settings.base or scale(config_for(self.dataset), self.settings.varied)
 
     def model(self, config: Config | None = None) -> tuple[RecourseModel, float]:
         """A model with this configuration, ours if none is given, and the seconds that its training took"""
@@ -94,8 +103,8 @@ class Bench:
     def search(self, model: RecourseModel, budget: float | None = None) -> SearchConfig:
         """Search without a query, the dial at the mean cost `budget`, by default that of the paper's table.
 
-        Validation records that the surrogate puts firmly into their own class set the dial: the test records are those
-        that all models see right, and to ask the models which validation records they see right would be queries.
+        Validation records of which the surrogate expects less than one model to say the target set the dial: the test
+        records are those that all models see right, and to ask which validation records those are would be queries.
         """
         published = PUBLISHED.get(self.dataset)
         wanted = budget if budget is not None else None if published is None else published.cost
@@ -112,16 +121,6 @@ class Bench:
         target = (split.labels + random.integers(1, classes, size=len(split))) % classes
         doubt = score_points(model, self.encoder.encode(split.records), target).agreement
         order = random.permutation(len(split))
-        firm = order[doubt[order] <= FIRM]
+        firm = order[doubt[order] < 1 / len(self.settings.members)]
         rows = (firm if len(firm) >= LEAST_CASES else order)[:DIAL_CASES]
         return split.records[rows], target[rows]
-
-
-def shortened(config: Config) -> Config:
-    """The same losses and the same queries, a quarter of the steps"""
-    return replace(
-        config,
-        surrogate=replace(config.surrogate, steps=config.surrogate.steps // 4),
-        generator=replace(config.generator, steps=config.generator.steps // 4),
-        distill=replace(config.distill, surrogate_steps=30, generator_steps=6),
-    )

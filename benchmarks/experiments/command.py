@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from benchmarks.experiments.bench import Bench, Settings, quick_settings
 from benchmarks.experiments.experiment import Experiment, Measured
-from benchmarks.experiments.store import Rows, results_folder, write_rows
+from benchmarks.experiments.store import Rows, add_time, forget_time, results_folder, write_rows
 from benchmarks.experiments.tables import how_it_ran, write_page
 from benchmarks.quality import CACHE, RESULTS, parse_seeds
 from benchmarks.quality_run import Places
@@ -77,11 +78,15 @@ def run_experiment(
     wanted = [(name, seed, tuple(variants or scope.variants)) for seed in seeds for name in datasets or scope.datasets]
     units = [_lacking(experiment, store, *each, options.fresh) for each in wanted]
     console.print(f"{experiment.name}: {sum(not unit.variants for unit in units)} of {len(units)} runs are finished.")
-    failures = 0
+    failures, began = 0, time.monotonic()
+    if options.fresh:
+        forget_time(folder, experiment.name)
     data = os.environ.get("RECOURSE_DATA")
     places = Places(Path(data) if data else None, options.cache)
     for outcome in in_workers([unit for unit in units if unit.variants], settings_of(options), places, options.workers):
         failures += _keep(outcome, store, console)
+        add_time(folder, experiment.name, time.monotonic() - began, options.workers)
+        began = time.monotonic()
     publish(experiment, store, folder, options.quick)
     return 1 if failures else 0
 

@@ -13,7 +13,7 @@ from models.config import Config
 BUDGETS = ("0", "60", "120", "240", "480", "960")
 
 
-def config_of(config: Config, budget: int) -> Config:
+def with_queries(config: Config, budget: int) -> Config:
     """The same rounds with fewer or more queries each; without a query there is no round"""
     rounds = config.distill.rounds
     if budget < rounds:
@@ -22,7 +22,7 @@ def config_of(config: Config, budget: int) -> Config:
 
 
 def run(bench: Bench, variant: str) -> Measured:
-    return measure_config(bench, config_of(bench.config, int(variant)))
+    return measure_config(bench, with_queries(bench.varied_config, int(variant)))
 
 
 EXPERIMENT = Experiment(

@@ -6,6 +6,7 @@ import numpy as np
 
 from benchmarks.experiments.answers import Answers, answer
 from benchmarks.experiments.bench import Bench
+from benchmarks.experiments.distillation import with_queries
 from benchmarks.experiments.processor import processor_seconds
 from benchmarks.rivals.argument import Argument
 from benchmarks.rivals.betarce import BetaRce
@@ -13,13 +14,18 @@ from benchmarks.rivals.ceflow import CeFlow
 from benchmarks.rivals.packaged import Packaged
 from benchmarks.rivals.product_mip import ProductMip
 from benchmarks.rivals.rival import Problem, Queries, Rival
+from models.config import Config
 from models.constraints import Constraints, compile_constraints
 from models.evaluation import Cases
 from models.oracle import oracle
 from models.search import SearchConfig
 
-OURS = ("densityflow", "densityflow-verified", "densityflow-verified-50")
+LEAN, LEAN_QUERIES = "densityflow-lean", 240
+"""Half of the queries and a fifth of the steps: what a lender of little data would train."""
+OURS = ("densityflow", LEAN, "densityflow-verified", "densityflow-verified-50")
 LIMIT = "oracle"
+DIALS = ("densityflow", LEAN)
+"""Those that ask nothing once they are trained."""
 VERIFIED = {"densityflow-verified": 10, "densityflow-verified-50": 50}
 """What verified search may ask for each record."""
 
@@ -42,8 +48,8 @@ METHODS = (*OURS, *RIVALS, LIMIT)
 
 def answers_of(bench: Bench, method: str) -> Answers:
     """The method on the cases of the bench, or on the first few of them where it is slow"""
-    if method == "densityflow":
-        model, seconds = bench.model()
+    if method in DIALS:
+        model, seconds = bench.model(config_of(bench, method))
         return answer(bench, model, bench.search(model), fit_seconds=seconds)
     if method in VERIFIED:
         model, seconds = bench.model()
@@ -53,6 +59,11 @@ def answers_of(bench: Bench, method: str) -> Answers:
         return _limit(bench)
     count = bench.settings.slow_records if method in SLOW else bench.settings.records
     return rival_answers(bench, RIVALS[method](), bench.cases.first(count))
+
+
+def config_of(bench: Bench, method: str) -> Config:
+    """What our method of this name is trained with"""
+    return with_queries(bench.varied_config, LEAN_QUERIES) if method == LEAN else bench.config
 
 
 def rival_answers(bench: Bench, rival: Rival, cases: Cases) -> Answers:

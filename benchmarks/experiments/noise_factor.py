@@ -13,7 +13,9 @@ FACTORS = ("0.6", "0.8", "1.0", "1.2", "1.4")
 
 
 def run(bench: Bench, variant: str) -> Measured:
-    return measure_config(bench, replace(bench.config, noise=replace(bench.config.noise, beta=float(variant))))
+    return measure_config(
+        bench, replace(bench.varied_config, noise=replace(bench.varied_config.noise, beta=float(variant)))
+    )
 
 
 EXPERIMENT = Experiment(

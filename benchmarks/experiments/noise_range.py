@@ -14,7 +14,7 @@ RANGES = ("0.2", "0.5", "1.0", "2.0", "data")
 
 def run(bench: Bench, variant: str) -> Measured:
     bound = None if variant == "data" else float(variant)
-    return measure_config(bench, replace(bench.config, noise=replace(bench.config.noise, bound=bound)))
+    return measure_config(bench, replace(bench.varied_config, noise=replace(bench.varied_config.noise, bound=bound)))
 
 
 EXPERIMENT = Experiment(

@@ -13,7 +13,9 @@ RATIOS = ("0.1", "0.2", "0.3", "0.5", "1.0")
 
 
 def run(bench: Bench, variant: str) -> Measured:
-    return measure_config(bench, replace(bench.config, noise=replace(bench.config.noise, ratio=float(variant))))
+    return measure_config(
+        bench, replace(bench.varied_config, noise=replace(bench.varied_config.noise, ratio=float(variant)))
+    )
 
 
 EXPERIMENT = Experiment(

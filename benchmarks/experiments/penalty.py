@@ -13,7 +13,9 @@ VARIANTS = ("endpoint", "path")
 
 
 def run(bench: Bench, variant: str) -> Measured:
-    return measure_config(bench, replace(bench.config, loss=replace(bench.config.loss, path=variant == "path")))
+    return measure_config(
+        bench, replace(bench.varied_config, loss=replace(bench.varied_config.loss, path=variant == "path"))
+    )
 
 
 EXPERIMENT = Experiment(

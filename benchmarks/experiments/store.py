@@ -9,6 +9,8 @@ from benchmarks.experiments.experiment import Measured, Row
 from benchmarks.quality_store import write_whole
 from models.errors import ArtifactError
 
+TIMES = "times.json"
+
 
 class Rows:
     """The rows of one experiment; a quick run has its own folder, so that it never takes the place of a full one."""
@@ -35,6 +37,28 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 def results_folder(results: Path, quick: bool) -> Path:
     return results / "paper" / ("quick" if quick else "full")
+
+
+def add_time(folder: Path, name: str, seconds: float, workers: int) -> None:
+    """Count the time by the clock that an experiment took, over all runs that brought it where it is"""
+    times = read_times(folder)
+    before = times.get(name, {}).get(str(workers), 0.0)
+    times[name] = times.get(name, {}) | {str(workers): round(before + seconds, 1)}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / TIMES, json.dumps(times, indent=1) + "\n")
+
+
+def forget_time(folder: Path, name: str) -> None:
+    times = read_times(folder)
+    if times.pop(name, None) is not None:
+        write_whole(folder / TIMES, json.dumps(times, indent=1) + "\n")
+
+
+def read_times(folder: Path) -> dict[str, dict[str, float]]:
+    """The seconds of each experiment, by the number of workers"""
+    path = folder / TIMES
+    times: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    return times
 
 
 def _rounded(row: Row) -> dict[str, object]:

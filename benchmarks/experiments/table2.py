@@ -11,7 +11,7 @@ from benchmarks.experiments.answers import Answers, answer, cost_and_validity, f
 from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import COST, REAL, SYNTHETIC, VALIDITY, Experiment, Measure, Measured, Row, Scope
-from benchmarks.experiments.methods import METHODS, OURS, VERIFIED, answers_of
+from benchmarks.experiments.methods import DIALS, METHODS, OURS, VERIFIED, answers_of, config_of
 from benchmarks.experiments.pictures import COLOURS, PAPER_COLOUR, panels, save
 from benchmarks.experiments.published import PAPER
 from benchmarks.experiments.summary import mean_curve, mean_of
@@ -29,16 +29,16 @@ MARKERS = "oDdsv^<>XPh"
 def run(bench: Bench, method: str) -> Measured:
     answers = answers_of(bench, method)
     curves: dict[str, list[float]] = {}
-    if method == "densityflow":
-        curves = _dial(bench)
+    if method in DIALS:
+        curves = _dial(bench, method)
     elif method in VERIFIED:
         curves = _verified(bench, VERIFIED[method], answers)
     return Measured(figures(bench, answers), curves, answers.note)
 
 
-def _dial(bench: Bench) -> dict[str, list[float]]:
+def _dial(bench: Bench, method: str) -> dict[str, list[float]]:
     """What the dial buys on the cases themselves: each rival has its own cost, and is met there"""
-    model, _ = bench.model()
+    model, _ = bench.model(config_of(bench, method))
     searches = [SearchConfig(price=price, floor=0.0, seed=bench.seed) for price in (*PRICES, *CHEAP)]
     return _curves(bench, "dial", [answer(bench, model, search) for search in searches])
 

@@ -30,7 +30,7 @@ class ProductConfig:
     networks: int = 2
     relu: ReluConfig = field(default_factory=lambda: ReluConfig(hidden=(24, 24)))
     margin: float = 1e-3
-    seconds: float = 3.0
+    seconds: float = 10.0
 
 
 class ProductMip:

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from benchmarks.experiments import ablation, distillation, proxies, sex, spearman, surface
-from benchmarks.experiments.bench import Bench, shortened
+from benchmarks.experiments.bench import Bench, Settings, quick_settings
 from benchmarks.experiments.catalogue import NAMES, catalogue
 from benchmarks.experiments.command import find_experiment
 from benchmarks.experiments.experiment import Row
-from benchmarks.experiments.methods import answers_of
+from benchmarks.experiments.methods import LEAN, answers_of, config_of
 from benchmarks.quality_run import Places
 from models.config import fast
 from models.datasets.dataset import Dataset
@@ -74,16 +74,25 @@ def test_the_methods_answer_the_same_cases_and_their_queries_are_counted(bench: 
     assert product.extra["fidelity"] > 0.8 and 0 <= product.extra["proven"] <= 1 and not argument.extra
 
 
-def test_variants_are_other_trainings_and_share_those_that_are_the_same() -> None:
+def test_variants_are_other_trainings_and_share_those_that_are_the_same(bench: Bench) -> None:
     config = fast()
     assert ablation.config_of(config, "full") == proxies.config_of(config, "nce") == config
     assert ablation.config_of(config, "without density") == proxies.config_of(config, "none") != config
-    assert distillation.config_of(config, 480) == config
-    assert distillation.config_of(config, 0) == ablation.config_of(config, "without distillation")
-    assert [distillation.config_of(config, int(budget)).queries for budget in distillation.BUDGETS] == [
+    assert distillation.with_queries(config, 480) == config
+    assert distillation.with_queries(config, 0) == ablation.config_of(config, "without distillation")
+    assert [distillation.with_queries(config, int(budget)).queries for budget in distillation.BUDGETS] == [
         int(budget) for budget in distillation.BUDGETS
     ]
-    assert shortened(config).queries == config.queries and shortened(config).loss == config.loss
+    assert config_of(bench, "densityflow").queries == bench.config.queries
+    assert config_of(bench, LEAN) == distillation.with_queries(bench.varied_config, 240)
+
+
+def test_a_quick_run_and_varied_trainings_have_the_same_queries_and_fewer_steps(tmp_path: Path) -> None:
+    full, quick = (Bench("blood", 0, each, Places(None, tmp_path)) for each in (Settings(), quick_settings()))
+    assert full.config == fast()
+    for config in (full.varied_config, quick.config, quick.varied_config):
+        assert config.queries == fast().queries and config.loss == fast().loss
+        assert config.distill.settle_steps <= fast().distill.settle_steps // 5
 
 
 @pytest.mark.parametrize("name", list(spearman.ESTIMATORS))
