@@ -77,6 +77,7 @@ class Throughput:
     """Records a second on one data set: in one batch with fixed steps, and one at a time with adaptive dopri5.
 
     published: one at a time with dopri5 too, by the model that `paper` trained: what the paper's own search takes.
+    trials: that, with each of a record's trials by itself, as Algorithm 2 is printed.
     """
 
     dataset: str
@@ -85,6 +86,11 @@ class Throughput:
     alone: float
     alone_whole: float
     published: float
+    trials: float
+
+    @property
+    def ratio_trials(self) -> float:
+        return self.batch / self.trials
 
     @property
     def ratio_published(self) -> float:
