@@ -305,15 +305,17 @@ def test_versions_switch_while_requests_are_in_flight(lender: Lender, lending: L
 
 
 def test_who_hangs_up_is_not_waited_for(lender: Lender, lending: Lending) -> None:
-    body = order(lending, 150, candidates=60)
-    began = time.monotonic()
-    assert len(answers(lender.client.post("/explain", json=body))) == 150
-    whole = time.monotonic() - began
+    body, took = order(lending, 150, candidates=60), list[float]()
+    for _ in range(2):  # the first one may have to wait for what only the first one needs
+        began = time.monotonic()
+        assert len(answers(lender.client.post("/explain", json=body))) == 150
+        took.append(time.monotonic() - began)
+    whole = min(took)
     with pytest.raises(httpx.ReadTimeout):
         lender.client.post("/explain", json=body, timeout=httpx.Timeout(60, read=whole / 5))
     time.sleep(1.5 * whole)
     assert lender.client.post("/explain", json=order(lending)).status_code == 200
-    assert len(lender.client.get("/explanations", params={"limit": 500}).json()["items"]) == 151
+    assert len(lender.client.get("/explanations", params={"limit": 500}).json()["items"]) == 301
 
 
 def test_answers_are_json_as_it_should_be(lender: Lender, lending: Lending) -> None:
