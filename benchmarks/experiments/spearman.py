@@ -14,11 +14,15 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import KernelDensity, NearestNeighbors
 from sklearn.svm import OneClassSVM
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.parametrizations import spectral_norm
 
 from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import REAL, Experiment, Measure, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
+from models.density import draw_noise
 from models.matrix import Encoded
 from models.model import RecourseModel
 
@@ -28,7 +32,9 @@ Estimator: TypeAlias = Callable[[Encoded, Encoded, int], Floats]
 
 FIT_ROWS, TEST_ROWS = 4000, 1000
 NEIGHBOURS = 20
-RHO = Measure("rho", "higher")
+RHO, OWN_RHO = Measure("rho", "higher"), Measure("surrogate's rho", "higher")
+STEPS, BATCH, WIDTH, BOUND = 600, 256, 64, 3.0
+"""Of the light discriminator; its noise reaches three deviations to each side."""
 
 
 def _one_class_svm(training: Encoded, test: Encoded, seed: int) -> Floats:
@@ -79,6 +85,30 @@ ESTIMATORS: Mapping[str, Estimator] = {
 }
 
 
+def light_discriminator(training: Encoded, seed: int) -> Callable[[Encoded], Floats]:
+    """Trained to tell training points (t, D) from as many of noise; points (n, D) -> its logit (n,)"""
+    torch.manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)
+    known, inputs = torch.from_numpy(training.astype(np.float32)), training.shape[1]
+    first, second = (spectral_norm(nn.Linear(size, WIDTH)) for size in (inputs, WIDTH))
+    net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(WIDTH, 1))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
+    for _ in range(STEPS):
+        data = known[torch.randint(len(known), (BATCH,), generator=random)]
+        noise = draw_noise(BATCH, inputs, BOUND, random)
+        loss = functional.softplus(-net(data)).mean() + functional.softplus(net(noise)).mean()
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+
+    def logit(points: Encoded) -> Floats:
+        with torch.inference_mode():
+            scores: Floats = net(torch.from_numpy(points.astype(np.float32))).squeeze(1).double().numpy()
+        return scores
+
+    return logit
+
+
 def marginal_score(model: RecourseModel, points: Encoded) -> Floats:
     """points (n, D) -> log p(x) / noise (n,): all classes together against the noise, the mean of both networks"""
     with torch.inference_mode():
@@ -91,12 +121,12 @@ def marginal_score(model: RecourseModel, points: Encoded) -> Floats:
 def run(bench: Bench, estimator: str) -> Measured:
     random = np.random.default_rng(bench.seed)
     training = bench.encoder.encode(bench.study.training.records)
-    training = training[random.permutation(len(training))[:FIT_ROWS]]
+    known = training[random.permutation(len(training))[:FIT_ROWS]]
     test = bench.encoder.encode(bench.study.test.records)
     test = test[random.permutation(len(test))[:TEST_ROWS]]
-    ours = marginal_score(bench.model()[0], test)
-    rho = spearmanr(ours, ESTIMATORS[estimator](training, test, bench.seed)).statistic
-    return Measured({"rho": float(rho)})
+    theirs = ESTIMATORS[estimator](known, test, bench.seed)
+    scores = {RHO: light_discriminator(training, bench.seed)(test), OWN_RHO: marginal_score(bench.model()[0], test)}
+    return Measured({rho.name: float(spearmanr(ours, theirs).statistic) for rho, ours in scores.items()})
 
 
 EXPERIMENT = Experiment(
@@ -104,14 +134,16 @@ EXPERIMENT = Experiment(
     title="Agreement of the density score with six estimators",
     place="Table 9",
     about=(
-        "Spearman's rho on test records between the score (all classes against the noise) and each estimator, fitted "
-        "to at most 4,000 training records (the one-class SVM to 2,000); every score is turned so that dense is high. "
-        "The paper trains a discriminator for this table alone; ours is the surrogate of the search itself, as it is "
-        "after distillation."
+        "Spearman's rho on test records between an NCE score and each estimator, fitted to at most 4,000 training "
+        "records (the one-class SVM to 2,000); every score is turned so that dense is high. As in the paper, the score "
+        "is that of a light discriminator that is trained for this table: 64-64 units with spectral norm, as much "
+        "noise as data, uniform to three deviations (chosen on seed 0). Beside it the surrogate of the search itself "
+        "(all classes against the noise), as it is after distillation: it tells data from noise, within the data it "
+        "ranks poorly."
     ),
     full=Scope(REAL, tuple(ESTIMATORS)),
     quick=Scope(("blood",), tuple(ESTIMATORS)),
-    measures=(RHO,),
+    measures=(RHO, OWN_RHO),
     run=run,
     draw=draw_bars("spearman", (RHO,)),
 )
