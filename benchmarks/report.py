@@ -3,13 +3,13 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.experiments.catalogue import catalogue
 from benchmarks.experiments.experiment import Experiment, Row
-from benchmarks.experiments.store import Rows, results_folder
+from benchmarks.experiments.store import Rows, Times, read_times, results_folder
 from benchmarks.experiments.tables import LEGEND, cells_of, how_it_ran, markdown_table, write_notes, write_table
 from benchmarks.quality import RESULTS
 from benchmarks.quality_store import write_whole
@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write_reports(results: Path) -> None:
     sections = [find_section(experiment, results) for experiment in catalogue()]
-    page = write_report(sections)
+    times = {mode: read_times(results_folder(results, mode == "quick")) for mode in ("full", "quick")}
+    page = write_report(sections, times)
     results.mkdir(parents=True, exist_ok=True)
     write_whole(results / "REPORT.md", page)
     write_whole(results / "REPORT.html", html_page(page, results))
@@ -67,7 +68,7 @@ def find_section(experiment: Experiment, results: Path) -> Section:
     return Section(experiment, [], False)
 
 
-def write_report(sections: Sequence[Section]) -> str:
+def write_report(sections: Sequence[Section], times: Mapping[str, Times]) -> str:
     """The whole page, in Markdown"""
     table2 = next(section for section in sections if section.experiment.name == "table2")
     head = "# The paper's experiments\n\n" + "\n".join(f"- {line}" for line in opening(table2.rows)) + "\n"
@@ -76,7 +77,22 @@ def write_report(sections: Sequence[Section]) -> str:
     if missing:
         head += f"\nNot run yet: {', '.join(missing)} (`python -m benchmarks.paper {' '.join(missing)}`).\n"
     body = "".join(_write_section(section) for section in sections if section.rows)
-    return f"{head}\n{LEGEND}\n{_overview(sections)}{_meetings(table2.rows)}{body}"
+    return f"{head}\n{LEGEND}\n{_overview(sections)}{_durations(times)}{_meetings(table2.rows)}{body}"
+
+
+def _durations(times: Mapping[str, Times]) -> str:
+    """How long the runs behind the results took; what was interrupted and went on is added up"""
+    lines = [("run", "workers", "by the clock", "of that")]
+    for mode, each in times.items():
+        for workers in sorted({count for spent in each.values() for count in spent}):
+            spent = {name: seconds[workers] for name, seconds in each.items() if workers in seconds}
+            parts = ", ".join(f"{name} {_minutes(seconds)}" for name, seconds in spent.items())
+            lines.append((mode, workers, _minutes(sum(spent.values())), parts))
+    return "\n## How long it took\n" + markdown_table(lines) if len(lines) > 1 else ""
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds / 60:.1f} min"
 
 
 def _meetings(rows: Sequence[Row]) -> str:

@@ -4,12 +4,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 from benchmarks.experiments.experiment import Measured, Row
 from benchmarks.quality_store import write_whole
 from models.errors import ArtifactError
 
 TIMES = "times.json"
+Times: TypeAlias = dict[str, dict[str, float]]
+"""The seconds by the clock of each experiment, by the number of workers."""
 
 
 class Rows:
@@ -54,10 +57,9 @@ def forget_time(folder: Path, name: str) -> None:
         write_whole(folder / TIMES, json.dumps(times, indent=1) + "\n")
 
 
-def read_times(folder: Path) -> dict[str, dict[str, float]]:
-    """The seconds of each experiment, by the number of workers"""
+def read_times(folder: Path) -> Times:
     path = folder / TIMES
-    times: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    times: Times = json.loads(path.read_text()) if path.exists() else {}
     return times
 
 

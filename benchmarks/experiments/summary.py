@@ -22,14 +22,19 @@ class Cell:
 
     @property
     def mark(self) -> Mark | None:
-        """Beats: at least as good, as a mean. Matches: so, with one standard deviation of ours granted."""
+        """Beats: at least as good, as a mean, as printed. Matches: so, with one standard deviation of ours granted."""
         if self.paper is None or self.measure.better == "neither":
             return None
         sign = 1.0 if self.measure.better == "higher" else -1.0
-        lead = sign * (self.ours.mean - self.paper.value)
-        if lead >= 0:
+        if self._lead(sign, 0.0) >= 0:
             return "beats"
-        return "matches" if lead + self.ours.std >= 0 else "falls short"
+        return "matches" if self._lead(sign, self.ours.std) >= 0 else "falls short"
+
+    def _lead(self, sign: float, granted: float) -> float:
+        """How far ours is ahead, to the digits that are printed"""
+        assert self.paper is not None
+        digits = self.measure.digits
+        return sign * (round(self.ours.mean + sign * granted, digits) - round(self.paper.value, digits))
 
 
 def summarise(rows: Sequence[Row], dataset: str, variant: str, measure: Measure, paper: Figure | None) -> Cell | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.experiments.experiment import Measured, Row
-from benchmarks.experiments.store import Rows, results_folder
+from benchmarks.experiments.store import Rows, add_time, results_folder
 from benchmarks.report import main
 from benchmarks.report_verdict import meeting_table, meetings, opening
 from tests.benchmarks.experiments.rows import dial, row
@@ -89,12 +89,15 @@ def test_the_pages_have_tables_pictures_and_coloured_marks(tmp_path: Path) -> No
     folder = results_folder(tmp_path, quick=True)
     Rows(folder, "table2").put("moons", 0, "densityflow", Measured(OURS.values, OURS.curves))
     (folder / "table2.png").write_bytes(b"\x89PNG picture")
+    add_time(folder, "table2", 90.0, 2)
+    add_time(folder, "sex", 1200.0, 2)
     assert main(["--results", str(tmp_path)]) == 0
     page = (tmp_path / "REPORT.md").read_text()
     assert page.startswith("# The paper's experiments\n\n- No rival has been run")
     assert "Not run yet: query_cost, plausibility" in page
     assert "![Validity and cost of every method](paper/quick/table2.png)" in page
     assert "1.000 (paper: 0.867 ± 0.101) ▼ falls short" in page
+    assert "| quick | 2 | 22 min | table2 1.5 min, sex 20 min |" in page
     shown = (tmp_path / "REPORT.html").read_text()
     assert '<td class="short">1.000 (paper: 0.867' in shown and "data:image/png;base64," in shown
 

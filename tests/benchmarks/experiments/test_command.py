@@ -13,7 +13,7 @@ from benchmarks.experiments.bench import Bench, Settings
 from benchmarks.experiments.command import Unit, in_workers, main
 from benchmarks.experiments.experiment import COST, VALIDITY, Experiment, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
-from benchmarks.experiments.store import Rows
+from benchmarks.experiments.store import Rows, add_time, forget_time, read_times
 from benchmarks.quality_run import Places
 from models.errors import ArtifactError, DataError, RecourseError
 
@@ -45,6 +45,15 @@ def fine(bench: Bench, variant: str) -> Measured:
     return Measured({"cost": 1.0 + bench.seed, "validity": 0.9}, {"curve": [1 / 3]}, "a note")
 
 
+def test_the_time_of_all_runs_is_added_up_until_it_is_run_afresh(tmp_path: Path) -> None:
+    add_time(tmp_path / "new", "musk", 60.0, 2)
+    add_time(tmp_path / "new", "musk", 30.0, 2)
+    add_time(tmp_path / "new", "sex", 5.0, 1)
+    assert read_times(tmp_path / "new") == {"musk": {"2": 90.0}, "sex": {"1": 5.0}}
+    forget_time(tmp_path / "new", "musk")
+    assert read_times(tmp_path / "new") == {"sex": {"1": 5.0}}
+
+
 def test_what_is_finished_is_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     code, ran = run_it(monkeypatch, tmp_path, fine, "--quick")
     assert code == 0 and ran == [(name, 0, variant) for name in SCOPE.datasets for variant in SCOPE.variants]
@@ -53,8 +62,9 @@ def test_what_is_finished_is_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_
         ("moons", 1, "one"),
         ("moons", 1, "two"),
     ]
-    assert len(run_it(monkeypatch, tmp_path, fine, "--quick", "--fresh")[1]) == 4
     folder = tmp_path / "paper" / "quick"
+    assert read_times(folder)["made_up"]["1"] >= 0
+    assert len(run_it(monkeypatch, tmp_path, fine, "--quick", "--fresh")[1]) == 4
     page = (folder / "made_up.md").read_text()
     assert "| moons | one | 2 | 1.500 ± 0.500 | 0.900 ± 0.000 |" in page and "a note" in page
     assert "Quick run" in page and "seeds 0, 1" in page

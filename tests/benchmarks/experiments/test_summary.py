@@ -31,6 +31,12 @@ def test_marks(better: Better, paper: float, mark: Mark | None) -> None:
     assert cell.ours.mean == pytest.approx(0.9) and cell.seeds == 3
 
 
+def test_a_difference_that_is_not_printed_is_none() -> None:
+    for measure, mark in ((Measure("figure", "higher", 2), "beats"), (Measure("figure", "higher", 3), "matches")):
+        cell = summarise(ROWS, "moons", "x", measure, Figure(0.904))
+        assert cell is not None and cell.mark == mark
+
+
 def test_a_cell_shows_ours_the_papers_and_the_mark() -> None:
     cell = summarise(ROWS, "moons", "x", Measure("figure", "higher"), Figure(0.5, 0.1))
     assert write_cell(cell) == "0.900 ± 0.082 (paper: 0.5 ± 0.1) ▲ beats"
