@@ -9,8 +9,8 @@ from benchmarks.experiments.summary import Cell, summarise
 SIGNS = {"beats": "▲ beats", "matches": "≈ matches", "falls short": "▼ falls short"}
 LEGEND = (
     "▲ *beats*: the mean, as printed, is as good as the paper's or better. ≈ *matches*: so, with one standard "
-    "deviation of ours granted. ▼ *falls short*: neither. Figures are means ± population standard deviations over the seeds; "
-    "(paper: …) is what the paper reports in that place."
+    "deviation of ours granted. ▼ *falls short*: neither. Figures are means ± population standard deviations over the "
+    "seeds; (paper: …) is what the paper reports in that place."
 )
 
 
