@@ -1,7 +1,7 @@
 """A small client of the service over HTTP, for programs: typed answers, errors as one sentence, live progress.
 
-    with RecourseClient("http://127.0.0.1:8000", key) as client:
-        answer = client.explain("loans", records, target="approved")
+with RecourseClient("http://127.0.0.1:8000", key) as client:
+    answer = client.explain("loans", records, target="approved")
 """
 
 import json

@@ -93,6 +93,7 @@ class Counterfactual:
     record: dict[str, Value]
     changes: list[Change]
     cost: float
+    typicality: float | None
     trusted: bool
     expected_agreement: float
     votes: list[Vote]

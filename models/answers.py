@@ -40,12 +40,16 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A record that should be accepted; agreement and lower_bound are None where no black box was asked."""
+    """A record that should be accepted; agreement and lower_bound are None where no black box was asked.
+
+    typicality: the share of real records of the target class that lie less densely; None where none is known
+    """
 
     record: dict[str, Value]
     changes: tuple[Change, ...]
     cost: float
     density: float
+    typicality: float | None
     trusted: bool
     expected_agreement: float
     votes: tuple[Vote, ...]

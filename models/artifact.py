@@ -2,7 +2,7 @@
 
 manifest.json        the SHA-256 of the other files and the content hash (models/sealed.py)
 encoder.json         the encoder and its schema
-model.json           configuration and its format, calibration, flowing features, frontier, seed, queries
+model.json           configuration and its format, calibration, flowing features, frontier, usual scores, seed, queries
 weights.safetensors  the surrogate pair and the velocity field, with the vectors of their spectral norms
 anchors.safetensors  the anchors (models/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
@@ -98,6 +98,7 @@ def _to_document(model: RecourseModel) -> dict[str, object]:
         "seed": model.seed,
         "queries": model.queries,
         "frontier": frontier,
+        "usual_scores": [list(scores) for scores in model.usual_scores],
     }
 
 
@@ -119,7 +120,23 @@ def _read_model(document: Mapping[str, object], encoder: Encoder) -> RecourseMod
         seed=_read_count(document, "seed"),
         queries=_read_count(document, "queries"),
         frontier=tuple(_read_point(entry) for entry in _read_list(document, "frontier")),
+        # Models from before it was measured have none.
+        usual_scores=_read_usual_scores(document, encoder) if "usual_scores" in document else (),
     )
+
+
+def _read_usual_scores(document: Mapping[str, object], encoder: Encoder) -> tuple[tuple[float, ...], ...]:
+    """One list of rising numbers for each class, or none at all"""
+    rows = [_read_rising(row) for row in _read_list(document, "usual_scores")]
+    if len(rows) not in (0, len(encoder.schema.classes)) or None in rows:
+        raise SchemaError("Expected 'usual_scores' to hold a list of rising numbers for each class.")
+    return tuple(row for row in rows if row is not None)
+
+
+def _read_rising(row: object) -> tuple[float, ...] | None:
+    """None for anything but a list of numbers, none of which is below the one before it"""
+    numbers = isinstance(row, list) and all(isinstance(number, float) for number in row)
+    return tuple(row) if isinstance(row, list) and numbers and row == sorted(row) else None
 
 
 def _read_calibration(document: Mapping[str, object], encoder: Encoder) -> Calibration:

@@ -100,9 +100,7 @@ def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int
 
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
-    return measure(
-        model, _landings(model, target, allowed, count, seed), target, model.encoder.encode(allowed.origin)
-    )
+    return measure(model, _landings(model, target, allowed, count, seed), target, model.encoder.encode(allowed.origin))
 
 
 def generate_with_own(

@@ -57,8 +57,6 @@ def load_checkpoint(folder: Path) -> Snapshot:
 
 
 def _write(snapshot: Snapshot, folder: Path) -> None:
-    write_object(
-        folder / FACTS_FILE, {"phase": snapshot.phase, "step": snapshot.step, "facts": dict(snapshot.facts)}
-    )
+    write_object(folder / FACTS_FILE, {"phase": snapshot.phase, "step": snapshot.step, "facts": dict(snapshot.facts)})
     tensors = {name: value.cpu().contiguous() for name, value in snapshot.tensors.items()}
     (folder / STATE_FILE).write_bytes(save(tensors))

@@ -35,7 +35,10 @@ class FrontierPoint:
 
 @dataclass(frozen=True, eq=False)
 class RecourseModel:
-    """A generator, its distilled surrogate, and how far the validation split says that they reach."""
+    """A generator, its distilled surrogate, and how far the validation split says that they reach.
+
+    usual_scores: percentiles of the density score of real records, for each class (models/typicality.py)
+    """
 
     encoder: Encoder
     config: Config
@@ -47,6 +50,7 @@ class RecourseModel:
     queries: int = 0
     frontier: tuple[FrontierPoint, ...] = field(default=())
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
+    usual_scores: tuple[tuple[float, ...], ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -142,9 +142,7 @@ def same(values: Records, others: Records) -> NDArray[np.bool_]:
     return equal
 
 
-def effects(
-    encoder: Encoder, ground: Ground, values: Records, at: Encoded, gradient: Encoded
-) -> tuple[Floats, Floats]:
+def effects(encoder: Encoder, ground: Ground, values: Records, at: Encoded, gradient: Encoded) -> tuple[Floats, Floats]:
     """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
     catalogue = ground.catalogue
     j, first, second = catalogue.feature, catalogue.first, catalogue.second

@@ -137,9 +137,7 @@ def _alone(catalogue: Catalogue, current: Records, values: Records, estimate: Fl
     return moved
 
 
-def _together(
-    catalogue: Catalogue, current: Records, values: Records, estimate: Floats, standing: Floats
-) -> Records:
+def _together(catalogue: Catalogue, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
     """The best moves of the most promising features at once (n, len(TOGETHER), F); standing (n,) is to be beaten"""
     each = estimate[:, catalogue.of]
     best = each.argmax(axis=2)

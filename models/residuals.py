@@ -52,4 +52,3 @@ def fit_residuals(points: Encoded, lacking: Floats) -> Residuals | None:
         if error < least:
             best, least = Residuals(points, share * scale, weights), error
     return best
-

@@ -106,9 +106,7 @@ def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target
     return _logit_and_others(model, readings, target)[0]
 
 
-def _logit_and_others(
-    model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor
-) -> tuple[Tensor, Tensor]:
+def _logit_and_others(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> tuple[Tensor, Tensor]:
     """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
     mean = (readings[0].log_valid + readings[1].log_valid) / 2
     bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)

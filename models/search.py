@@ -13,7 +13,6 @@ from models.allowed import Allowed
 from models.answers import Binding, Change, Counterfactual, Explanation, Status, Vote
 from models.candidates import Candidates, Floats, generate, generate_with_own
 from models.constraints import Constraints, violations
-from models.density import trust_threshold
 from models.diagnosis import binding_constraints, diagnose
 from models.ensemble.protocol import Ensemble, charges_of
 from models.ensemble.votes import beta_lower_bound
@@ -24,6 +23,7 @@ from models.prepared import prepare
 from models.records import from_records
 from models.scoring import Targets
 from models.selection import best_at_price, freeze_main_change, ladder
+from models.typicality import is_trusted, typicality
 from models.verification import Verified, confirm, verify
 
 CERTAIN = 0.9
@@ -213,7 +213,7 @@ def _explanations(
     for row, status in enumerate(statuses):
         given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
         queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
-        found = tuple(_counterfactual(model, answer, row, allowed, members) for answer in given)
+        found = tuple(_counterfactual(model, answer, row, int(target[row]), allowed, members) for answer in given)
         diagnosis = None
         if status is Status.INFEASIBLE:
             first = found[0]
@@ -244,7 +244,7 @@ def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> S
 
 
 def _counterfactual(
-    model: RecourseModel, answer: _Answer, row: int, allowed: Allowed, members: tuple[str, ...]
+    model: RecourseModel, answer: _Answer, row: int, target: int, allowed: Allowed, members: tuple[str, ...]
 ) -> Counterfactual:
     """The answer to one record, in raw values."""
     schema = model.encoder.schema
@@ -259,12 +259,14 @@ def _counterfactual(
         share = float(answer.verified.agreement[row])
         bound = beta_lower_bound(int(said.sum()), int((heard & ~said).sum()))
     density = float(answer.chosen.density[row, 0])
+    typical = typicality(model, target, density)
     return Counterfactual(
         record=after,
         changes=changes,
         cost=float(answer.chosen.cost[row, 0]),
         density=density,
-        trusted=density >= trust_threshold(model.config.noise),
+        typicality=typical,
+        trusted=is_trusted(model, density, typical),
         expected_agreement=float(answer.chosen.agreement[row, 0]),
         votes=votes,
         agreement=share,

@@ -30,6 +30,7 @@ from models.scoring import Targets
 from models.snapping import Snapper
 from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
+from models.typicality import measure_usual_scores
 from models.velocity import Velocity
 
 FREE_LESSONS = 12_000
@@ -98,7 +99,11 @@ def train(
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.bought, classes)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
-    return replace(model, frontier=measure_frontier(model, validation.records, validation.labels, seed))
+    return replace(
+        model,
+        frontier=measure_frontier(model, validation.records, validation.labels, seed),
+        usual_scores=measure_usual_scores(model, validation.records, validation.labels),
+    )
 
 
 def _served(config: Config) -> Config:

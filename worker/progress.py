@@ -105,4 +105,3 @@ class Progress:
             self._began = (now, done)
         seconds, work = now - self._began[0], done - self._began[1]
         return round((self.units.total - done) * seconds / work, 1) if work > 0 else None
-

@@ -73,5 +73,3 @@ def _serve_ensemble(connection: Connection, product: Product, version: NewVersio
     local_ensembles.replace_members(
         connection, owner.tenant_id, owner.ensemble_id, owner.version, members, version.classes, version.schema
     )
-
-

@@ -12,7 +12,6 @@ from app.services.uploaded_table import TableLimits, read_table
 from app.training.plan import Plan, make_plan
 from app.training.request import TrainRequest
 from models.datasets import Dataset
-from models.density import trust_threshold
 from models.errors import ConfigError
 from models.model import RecourseModel
 from models.pace import Checkpoints
@@ -96,7 +95,6 @@ def _make(
     bench.progress.show("measure")
     metrics = measure(model, study, asked, plan, request.seed)
     metrics |= {"queries": bench.progress.queries(), "rows": len(study.training)}
-    metrics["trust_threshold"] = trust_threshold(model.config.noise)
     if boxes.trained is not None:
         metrics["members"] = member_accuracy(boxes.trained, study)
     return Product(model, boxes.trained, boxes.owner, metrics)

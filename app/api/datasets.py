@@ -29,9 +29,7 @@ EXAMPLE = {
 }
 
 
-@router.post(
-    "", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE
-)
+@router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE)
 def upload(
     file: Table, caller: ClientCaller, resources: ResourcesDep, name: Text = None, label: Text = None
 ) -> DatasetAnswer:

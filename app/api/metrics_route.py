@@ -17,7 +17,7 @@ router = APIRouter(tags=["operations"], route_class=KeyedRoute)
     response_class=Response,
     responses={
         **problems(),
-        200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "recourse_jobs{state=\"done\"} 3"}}},
+        200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": 'recourse_jobs{state="done"} 3'}}},
     },
 )
 async def metrics(caller: Caller, resources: ResourcesDep, metrics: MetricsDep) -> Response:

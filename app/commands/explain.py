@@ -69,9 +69,7 @@ Candidates = Annotated[int, typer.Option(help="Starting points of the search.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answers.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 LimitRows = Annotated[int | None, typer.Option(min=1, help="Only the first so many records.")]
-Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="Ask a service: DIR is its model, RECOURSE_KEY the key.")
-]
+Url = Annotated[str | None, typer.Option(metavar="URL", help="Ask a service: DIR is its model, RECOURSE_KEY the key.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 
 

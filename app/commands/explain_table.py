@@ -71,13 +71,18 @@ def _counterfactual(found: Counterfactual, nearest: bool) -> list[RenderableType
         table.add_column(heading)
     for change in found.changes:
         table.add_row(change.feature, _show(change.before), _show(change.after))
-    place = "where training records lie" if found.trusted else "OUTSIDE of where training records lie"
-    figures = f"cost {found.cost:.2f}, expected agreement {found.expected_agreement:.0%}, {place}"
+    figures = f"cost {found.cost:.2f}, expected agreement {found.expected_agreement:.0%}, {_place(found)}"
     parts: list[RenderableType] = [table] if found.changes else [Text("Nothing needs to change.")]
     parts += [Text(vote_sentence(found)), Text(figures)]
     if found.votes:
         parts.append(Text(_votes(found)))
     return parts
+
+
+def _place(found: Counterfactual) -> str:
+    """How it compares with real records of the target class."""
+    share = "" if found.typicality is None else f" ({found.typicality:.0%} of those accepted are less typical)"
+    return ("like real records" if found.trusted else "UNLIKE real records") + share
 
 
 def _votes(found: Counterfactual) -> str:

@@ -76,6 +76,4 @@ def drop_older(connection: Connection, before: datetime) -> int:
 
 
 def _row(use: KeyUse) -> ColumnElement[bool]:
-    return and_(
-        Idempotency.tenant_id == use.tenant_id, Idempotency.route == use.route, Idempotency.key == use.key
-    )
+    return and_(Idempotency.tenant_id == use.tenant_id, Idempotency.route == use.route, Idempotency.key == use.key)

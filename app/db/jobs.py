@@ -204,9 +204,7 @@ def _held(claim: Claim) -> ColumnElement[bool]:
     return and_(Job.id == claim.job_id, Job.fence == claim.fence, Job.state == JobState.RUNNING.value)
 
 
-def _end(
-    connection: Connection, claim: Claim, state: JobState, now: datetime, values: Mapping[str, object]
-) -> None:
+def _end(connection: Connection, claim: Claim, state: JobState, now: datetime, values: Mapping[str, object]) -> None:
     _write(connection, claim, {"state": state.value, "finished_at": now, "lease_until": None, **values})
 
 

@@ -24,9 +24,7 @@ def ensure(
         "members": members,
         "classes": classes,
     }
-    connection.execute(
-        insert(EnsembleRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"])
-    )
+    connection.execute(insert(EnsembleRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
     mine = select(EnsembleRow.id).where(
         EnsembleRow.tenant_id == tenant_id, EnsembleRow.name == name, EnsembleRow.kind == "local"
     )

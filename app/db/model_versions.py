@@ -68,9 +68,7 @@ def _hold_model(connection: Connection, tenant_id: int, name: str, now: datetime
     """The model's row, made if it is not there, held so that two trainings do not take the same number."""
     insert_for = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     values = {"id": uuid4(), "tenant_id": tenant_id, "name": name, "created_at": now}
-    connection.execute(
-        insert_for(ModelRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"])
-    )
+    connection.execute(insert_for(ModelRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
     table = ModelRow.__table__
     mine = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
     return connection.execute(mine.with_for_update()).one()

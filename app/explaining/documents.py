@@ -46,6 +46,7 @@ def _counterfactual_document(found: Counterfactual) -> Document:
         "changes": [{"feature": c.feature, "from": c.before, "to": c.after} for c in found.changes],
         "cost": found.cost,
         "density": found.density,
+        "typicality": found.typicality,
         "trusted": found.trusted,
         "expected_agreement": found.expected_agreement,
         "votes": [{"model": vote.model, "accepts": vote.accepts} for vote in found.votes],

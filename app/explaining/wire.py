@@ -116,9 +116,7 @@ def write_outcomes(outcomes: Sequence[ExplainAnswer | BaseException]) -> bytes:
 
 
 def read_outcomes(body: bytes) -> list[ExplainAnswer | RecourseError]:
-    return [
-        _error(outcome) if isinstance(outcome, dict) else _explain_answer(outcome) for outcome in from_json(body)
-    ]
+    return [_error(outcome) if isinstance(outcome, dict) else _explain_answer(outcome) for outcome in from_json(body)]
 
 
 def write_verify_order(order: VerifyOrder) -> bytes:

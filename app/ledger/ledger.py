@@ -97,9 +97,7 @@ class Ledger:
         """The budget as it stands in the present period."""
         return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
 
-    def reserve(
-        self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None
-    ) -> Reservation:
+    def reserve(self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None) -> Reservation:
         """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.
 
         A job names the id, having written it down before: then a crash in between leaves nothing that nobody knows of.

@@ -188,7 +188,10 @@ class CounterfactualAnswer(BaseModel):
     changes: list[ChangeAnswer]
     cost: float
     density: float
-    trusted: bool = Field(description="Whether it lies where the training data are dense.")
+    typicality: float | None = Field(
+        default=None, description="The share of real records of the target class that are less typical than it."
+    )
+    trusted: bool = Field(description="Whether it lies where real records lie, and is not among the least typical.")
     expected_agreement: float = Field(description="What the surrogate expects.")
     votes: list[VoteAnswer]
     agreement: float | None = Field(description="The share of all models that accept; a silent one does not.")
@@ -265,6 +268,7 @@ class ExplainAnswerBody(BaseModel):
                                     "changes": [{"feature": "loan_amount", "from": 15000, "to": 9500}],
                                     "cost": 0.92,
                                     "density": 1.7,
+                                    "typicality": 0.41,
                                     "trusted": True,
                                     "expected_agreement": 0.94,
                                     "votes": [{"model": "forest", "accepts": True}, {"model": "mlp", "accepts": True}],

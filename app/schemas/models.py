@@ -32,7 +32,6 @@ VERSION: dict[str, Any] = {
         },
         "queries": 1480,
         "rows": 3600,
-        "trust_threshold": -1.609,
         "members": {"knn": 0.83, "forest": 0.87},
     },
     "frontier": [{"price": 0.1, "cost": 1.2, "agreement": 0.99}],

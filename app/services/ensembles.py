@@ -61,9 +61,7 @@ def register(resources: Resources, tenant_id: int, wanted: Registration) -> AnyR
             _check_replaced(found, wanted)
         ensemble_id = found.id if found is not None else _add(connection, tenant_id, wanted)
         schema = wanted.schema.to_json()
-        ensembles.describe_remote(
-            connection, tenant_id, ensemble_id, wanted.version, schema, endpoints, credentials
-        )
+        ensembles.describe_remote(connection, tenant_id, ensemble_id, wanted.version, schema, endpoints, credentials)
     resources.ledger.set_limit(tenant_id, ensemble_id, wanted.limit, wanted.period, wanted.restart)
     return find_ensemble(resources.database, tenant_id, wanted.name)
 

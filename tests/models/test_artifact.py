@@ -58,6 +58,7 @@ def test_everything_comes_back(saved: Path, tiny_model: RecourseModel, loans_tas
     assert loaded.config == tiny_model.config
     assert loaded.encoder.schema == tiny_model.encoder.schema
     assert loaded.frontier == tiny_model.frontier and len(loaded.frontier) > 0
+    assert loaded.usual_scores == tiny_model.usual_scores and all(len(scores) == 101 for scores in loaded.usual_scores)
     assert (loaded.seed, loaded.queries, loaded.flowing) == (5, tiny_model.queries, tiny_model.flowing)
     assert loaded.calibration.slope == tiny_model.calibration.slope
     np.testing.assert_array_equal(loaded.calibration.bias, tiny_model.calibration.bias)
@@ -116,9 +117,7 @@ def test_a_model_without_an_ensemble_says_so(saved: Path) -> None:
         load_ensemble_of(saved)
 
 
-def test_the_ensemble_of_another_label_is_refused(
-    tmp_path: Path, blobs_task: Task, ensemble: LocalEnsemble
-) -> None:
+def test_the_ensemble_of_another_label_is_refused(tmp_path: Path, blobs_task: Task, ensemble: LocalEnsemble) -> None:
     with pytest.raises(ArtifactError, match="its ensemble"):
         save_model(random_model(blobs_task.encoder, TINY), tmp_path / "mixed", ensemble)
     assert not (tmp_path / "mixed").exists()
@@ -188,6 +187,11 @@ def test_a_model_from_before_formats_is_read_as_the_first(tmp_path: Path, saved:
     assert load_model(tmp_path / "old").config == load_model(saved).config
 
 
+def test_a_model_from_before_typicality_says_nothing_of_it(tmp_path: Path, saved: Path) -> None:
+    reseal(saved, tmp_path / "old", edited(MODEL_FILE, lambda d: d.pop("usual_scores")))
+    assert load_model(tmp_path / "old").usual_scores == ()
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
@@ -204,6 +208,12 @@ def test_a_model_from_before_formats_is_read_as_the_first(tmp_path: Path, saved:
         (edited(MODEL_FILE, lambda d: d["calibration"].update(slope="steep")), "Expected 'slope' of the calibration"),
         (edited(MODEL_FILE, lambda d: d.update(frontier=None)), "Expected 'frontier' to be a list, not None"),
         (edited(MODEL_FILE, lambda d: d["frontier"][0].pop("cost")), "Expected 'cost' of a point of the frontier"),
+        (edited(MODEL_FILE, lambda d: d["usual_scores"].pop()), "'usual_scores' to hold a list of rising numbers"),
+        (
+            edited(MODEL_FILE, lambda d: d["usual_scores"][0].reverse()),
+            "'usual_scores' to hold a list of rising numbers",
+        ),
+        (edited(MODEL_FILE, lambda d: d.update(usual_scores=[None, "x"])), "'usual_scores' to hold a list of rising"),
         (edited(ENCODER_FILE, lambda d: d.update(version=9)), "The encoder is of version 9"),
         (edited(ENCODER_FILE, lambda d: d["schema"].update(label=3)), "Expected 'label' of the schema to be text"),
         (lambda folder: (folder / MODEL_FILE).write_text("[]"), "does not hold a JSON object"),

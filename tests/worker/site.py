@@ -123,5 +123,3 @@ def wait_until(reached: Callable[[], bool], seconds: float = 270.0) -> None:
     while not reached():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.02)
-
-

@@ -48,19 +48,21 @@ function way(found, status, name, version, asked) {
     make("h4", {}, "What each model says"), votes(found, lost),
     make("h4", {}, "Is it realistic?"),
     make("p", {}, found.trusted ? tag("good", "inside the trust region") : tag("warn", "outside the trust region")),
-    gauge(found, version.metrics?.trust_threshold),
+    gauge(found),
     make("p", { class: "hint" }, found.trusted ? "It resembles real applicants who were accepted." : "Few real applicants who were accepted look like this: treat it with care."));
 }
 
-// How dense real applicants of the wanted class lie there; the trust region begins at the line.
-function gauge(found, edge) {
-  if (edge === undefined) return null;
-  const half = Math.max(12, Math.abs(found.density - edge) * 1.15), at = (score) => `${3 + 94 * (score - edge + half) / (2 * half)}%`;
-  const by = Math.abs(found.density - edge).toFixed(1), words = `density score ${found.density.toFixed(1)}, ${by} ${found.trusted ? "inside" : "outside"} the edge of the trust region at ${edge.toFixed(1)}`;
+// As in models/typicality.py: below this share an answer is not trusted.
+const USUAL = 0.05;
+
+// How many real applicants of the wanted class are less typical; what lies left of the line is not trusted.
+function gauge(found) {
+  if (typeof found.typicality !== "number") return null;
+  const at = (share) => `${3 + 94 * share}%`, words = `${percent(found.typicality)} of the real applicants who were accepted are less typical`;
   return make("div", { class: "gauge" }, make("svg", { class: "track", role: "img", "aria-label": words },
-    make("line", { class: "rail", x1: "3%", x2: "50%", y1: 17, y2: 17 }), make("line", { class: "trusted", x1: "50%", x2: "97%", y1: 17, y2: 17 }),
-    make("line", { class: "edge", x1: "50%", x2: "50%", y1: 6, y2: 28 }), make("circle", { class: found.trusted ? "new" : "outside", cx: at(found.density), cy: 17, r: 8 })),
-  make("div", { class: "ends", "aria-hidden": "true" }, make("span", {}, "unlike real ones"), make("span", {}, `density ${found.density.toFixed(1)}`), make("span", {}, "much like them")));
+    make("line", { class: "rail", x1: at(0), x2: at(USUAL), y1: 17, y2: 17 }), make("line", { class: "trusted", x1: at(USUAL), x2: at(1), y1: 17, y2: 17 }),
+    make("line", { class: "edge", x1: at(USUAL), x2: at(USUAL), y1: 6, y2: 28 }), make("circle", { class: found.trusted ? "new" : "outside", cx: at(found.typicality), cy: 17, r: 8 })),
+  make("div", { class: "ends", "aria-hidden": "true" }, make("span", {}, "unlike real ones"), make("span", {}, `${percent(found.typicality)} are less typical`), make("span", {}, "much like them")));
 }
 
 function movement(change, feature) {

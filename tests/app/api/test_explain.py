@@ -94,7 +94,11 @@ def test_explaining_and_the_decision_record(lender: Lender, lending: Lending) ->
     response = lender.client.post("/explain", json=body, headers={"X-Request-ID": "loan-42"})
     found = response.json()
     assert [found[key] for key in ("request_id", "model", "version", "target", "seed")] == [
-        "loan-42", MODEL, 1, "approved", 7,
+        "loan-42",
+        MODEL,
+        1,
+        "approved",
+        7,
     ]
     for position, explained in enumerate(answers(response)):
         identity = found["explanations"][position]["id"]

@@ -1,6 +1,5 @@
 """A lender with a model of two versions, a budget and a few explained applicants, served over HTTP for a browser."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ METRICS = {
     "beside_oracle": VERSION["metrics"]["beside_oracle"],
     "queries": 200,
     "rows": 3600,
-    "trust_threshold": math.log(0.2),
     "members": {"knn": 0.825, "forest": 0.871},
 }
 DIAL = ((0.01, 3.5, 0.98), (0.1, 2.2, 0.93), (0.4, 1.5, 0.78), (0.9, 0.4, 0.3), (1.5, 0.1, 0.1))

@@ -31,15 +31,13 @@ class CountingEngine:
         self.gate = Event()
         self.gate.set()
 
-    def __call__(
-        self, version: LoadedVersion, orders: Sequence[ExplainOrder]
-    ) -> Sequence[ExplainAnswer | Exception]:
+    def __call__(self, version: LoadedVersion, orders: Sequence[ExplainOrder]) -> Sequence[ExplainAnswer | Exception]:
         self.batches.append((version, [len(order.records) for order in orders]))
         assert self.gate.wait(60)
         return [
-            RecordError("a bad one") if order.target == "bad" else ExplainAnswer(
-                tuple(RecordAnswer("valid", 0, str(record["n"]).encode()) for record in order.records)
-            )
+            RecordError("a bad one")
+            if order.target == "bad"
+            else ExplainAnswer(tuple(RecordAnswer("valid", 0, str(record["n"]).encode()) for record in order.records))
             for order in orders
         ]
 
