@@ -8,7 +8,8 @@ from app.commands.train_run import check_top_features
 from app.db import datasets
 from app.db.types import AnyRow
 from app.errors import NotFoundError
-from app.services.uploaded_table import TableLimits, read_table
+from app.services.table_limits import TableLimits
+from app.services.uploaded_table import read_table
 from app.training.plan import Plan, make_plan
 from app.training.request import TrainRequest
 from models.datasets import Dataset

@@ -18,7 +18,8 @@ from app.errors import NotFoundError, OverloadedError
 from app.ledger.ledger import utc_now
 from app.resources import Resources
 from app.services.paging import PageOrder, RowPage, cut
-from app.services.uploaded_table import TableLimits, UploadedTable, read_table
+from app.services.table_limits import TableLimits
+from app.services.uploaded_table import UploadedTable, read_table
 from app.settings import Settings
 from models.frames import plain_values
 from models.infer import infer_features, infer_schema
