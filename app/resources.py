@@ -16,6 +16,7 @@ from app.services.active import ActiveVersions
 from app.services.decisions import DecisionWriter
 from app.services.idempotency import Once
 from app.services.key_cache import KeyCache
+from app.services.live import StreamRoom
 from app.settings import Settings
 from app.training.protocol import TrainingQueue
 
@@ -39,6 +40,7 @@ class Resources:
     active: ActiveVersions = field(repr=False)
     decisions: DecisionWriter = field(repr=False)
     once: Once = field(repr=False)
+    stream_room: StreamRoom = field(repr=False)
     table_room: BoundedSemaphore = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
     asking_room: CapacityLimiter = field(repr=False)
@@ -62,6 +64,7 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         active=ActiveVersions(database),
         decisions=DecisionWriter(database),
         once=Once(database, settings.idempotency_open_seconds),
+        stream_room=StreamRoom(settings.max_streams),
         table_room=BoundedSemaphore(TABLES_AT_ONCE),
         asking_room=CapacityLimiter(ASKING_AT_ONCE),
     )

@@ -53,6 +53,8 @@ class Settings(BaseSettings):
     """Records in one request to explain, verify or predict."""
     max_queued_jobs: int = Field(default=20, gt=0)
     """Unfinished training jobs of one tenant."""
+    max_streams: int = Field(default=50, gt=0)
+    """Live streams that one tenant may have open at each process of the API."""
 
     serve_host: str = "127.0.0.1"
     """Where the API listens, unless `recourse serve` is told otherwise."""

@@ -39,28 +39,35 @@ async def authenticate(request: Request) -> Principal:
     known = request.scope.get("principal")
     if isinstance(known, Principal):
         return known
-    if "Authorization" not in request.headers and sessions.COOKIE in request.cookies:
-        request.scope["principal"] = await _signed_in(request)
-        return await authenticate(request)
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key:
-        raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
-    keys = resources_of(request).keys
-    principal = keys.remembered(key)
+    principal = None if _has_session(request) else resources_of(request).keys.remembered(_bearer(request))
     if principal is None:
-        principal = await to_thread.run_sync(keys.look_up, key)
+        principal = await to_thread.run_sync(identify, request)
+    if _has_session(request) and request.method not in ("GET", "HEAD"):
+        # What changes something must come from our own pages.
+        keyring, cookie = resources_of(request).keyring, request.cookies[sessions.COOKIE]
+        sessions.check_csrf(keyring, cookie, request.headers.get(sessions.CSRF_HEADER, ""))
     request.scope["principal"] = principal
     return principal
 
 
-async def _signed_in(request: Request) -> Principal:
-    """The holder of the session; what changes something must come from our own pages."""
-    resources, cookie = resources_of(request), request.cookies[sessions.COOKIE]
-    principal = await to_thread.run_sync(sessions.resume, resources.database, resources.keyring, cookie, utc_now())
-    if request.method not in ("GET", "HEAD"):
-        sessions.check_csrf(resources.keyring, cookie, request.headers.get(sessions.CSRF_HEADER, ""))
-    return principal
+def identify(request: Request) -> Principal:
+    """The same as the database has it now: it blocks, and remembers nothing."""
+    resources = resources_of(request)
+    if _has_session(request):
+        return sessions.resume(resources.database, resources.keyring, request.cookies[sessions.COOKIE], utc_now())
+    return resources.keys.look_up(_bearer(request))
+
+
+def _has_session(request: Request) -> bool:
+    return "Authorization" not in request.headers and sessions.COOKIE in request.cookies
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
+    return key
 
 
 class KeyedRoute(APIRoute):

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute
-from app.db.engine import Database
+from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, ResourcesDep
+from app.api.live_stream import LiveStream, standing_of
 from app.db.service_tables import JobState
+from app.db.types import AnyRow
 from app.schemas.fields import NAME_PATTERN
 from app.schemas.paging import Page, PageQuery
 from app.schemas.problem import problems
@@ -65,10 +66,14 @@ def show(job_id: UUID, caller: Caller, database: DatabaseDep) -> JobAnswer:
     response_class=EventSourceResponse,
     responses={**problems(404), **STREAM},
 )
-async def events(job_id: UUID, caller: Caller, database: DatabaseDep, last: LastEvent = 0) -> EventSourceResponse:
+async def events(
+    job_id: UUID, caller: Caller, resources: ResourcesDep, request: Request, last: LastEvent = 0
+) -> EventSourceResponse:
     """The job's events as they happen. A stream that broke off goes on with the header Last-Event-ID."""
-    await to_thread.run_sync(job_stream.find_job, database, caller.tenant_id, job_id)
-    return EventSourceResponse(_told(database, caller.tenant_id, job_id, last))
+    database, tenant_id = resources.database, caller.tenant_id
+    await to_thread.run_sync(job_stream.find_job, database, tenant_id, job_id)
+    found = job_stream.follow(database, tenant_id, job_id, last, standing_of(request))
+    return LiveStream(_told(found), resources.stream_room, tenant_id)
 
 
 @router.delete("/{job_id}", status_code=202, operation_id="cancel_job", responses=problems(404, 409))
@@ -77,7 +82,7 @@ def cancel(job_id: UUID, caller: ClientCaller, database: DatabaseDep) -> JobAnsw
     return JobAnswer.model_validate(jobs.cancel(database, caller.tenant_id, job_id))
 
 
-async def _told(database: Database, tenant_id: int, job_id: UUID, last: int) -> AsyncIterator[ServerSentEvent]:
-    async for event in job_stream.follow(database, tenant_id, job_id, last):
+async def _told(events: AsyncIterator[AnyRow]) -> AsyncIterator[ServerSentEvent]:
+    async for event in events:
         data = json.dumps({**event.payload, "at": event.at.isoformat()})
         yield ServerSentEvent(data, event=event.kind, id=str(event.id))

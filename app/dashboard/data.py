@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.api.dependencies import Caller, DatabaseDep, KeyedRoute, LedgerDep, ResourcesDep
+from app.api.live_stream import LiveStream, standing_of
 from app.dashboard.figures import Figures, figures
 from app.db import entries
 from app.db.tables import Kind
@@ -17,6 +18,7 @@ from app.resources import Resources
 from app.schemas.budgets import EntryAnswer, Moment
 from app.schemas.fields import NameInPath
 from app.services.budgets import find_ensemble, list_budgets
+from app.services.live import Standing
 from app.services.paging import MOST_ITEMS, PageOrder
 from app.services.refusals import Refusals
 
@@ -54,12 +56,13 @@ def show_ledger(
 
 
 @router.get("/budget-events")
-async def follow_budgets(caller: Caller, resources: ResourcesDep) -> EventSourceResponse:
+async def follow_budgets(caller: Caller, resources: ResourcesDep, request: Request) -> EventSourceResponse:
     """The budgets whenever one of them has changed."""
-    return EventSourceResponse(_changes(resources, caller.tenant_id))
+    changes = _changes(resources, caller.tenant_id, standing_of(request))
+    return LiveStream(changes, resources.stream_room, caller.tenant_id)
 
 
-async def _changes(resources: Resources, tenant_id: int) -> AsyncIterator[ServerSentEvent]:
+async def _changes(resources: Resources, tenant_id: int, standing: Standing) -> AsyncIterator[ServerSentEvent]:
     def read() -> bytes:
         found, _ = list_budgets(resources.database, resources.ledger, tenant_id, PageOrder(MOST_ITEMS))
         shown = [
@@ -75,7 +78,7 @@ async def _changes(resources: Resources, tenant_id: int) -> AsyncIterator[Server
         return to_json(shown)
 
     last = b""
-    while True:
+    while await standing.holds():
         now = await to_thread.run_sync(read)
         if now != last:
             last = now

@@ -10,6 +10,7 @@ from app.db.engine import Database
 from app.db.service_tables import JobState
 from app.db.types import AnyRow
 from app.errors import NotFoundError
+from app.services.live import Standing
 from app.services.paging import PageOrder, RowPage, cut
 
 POLL_SECONDS = 0.5
@@ -32,8 +33,10 @@ def list_jobs(
     return cut(found, order.limit)
 
 
-async def follow(database: Database, tenant_id: int, job_id: UUID, after: int) -> AsyncIterator[AnyRow]:
-    """The events behind `after`, then new ones as they come, until the job has ended and all are told."""
+async def follow(
+    database: Database, tenant_id: int, job_id: UUID, after: int, standing: Standing
+) -> AsyncIterator[AnyRow]:
+    """The events behind `after`, then new ones as they come, until all are told or the caller may listen no more."""
 
     def read(last: int) -> tuple[list[AnyRow], bool]:
         # One state of the database: whoever sees the job ended also sees its last event.
@@ -41,7 +44,7 @@ async def follow(database: Database, tenant_id: int, job_id: UUID, after: int) -
             row = jobs.find(connection, tenant_id, job_id)
             return job_events.after(connection, tenant_id, job_id, last), row is None or row.state in FINISHED
 
-    while True:
+    while await standing.holds():
         events, ended = await to_thread.run_sync(read, after)
         for event in events:
             after = event.id

@@ -152,7 +152,7 @@ function follow(budgets) {
   const source = new EventSource("/dashboard/budget-events");
   let waiting;
   source.addEventListener("open", () => { state.className = "live on"; words.textContent = "Live"; });
-  source.addEventListener("error", () => { state.className = "live off"; words.textContent = "Not live: trying again"; });
+  source.addEventListener("error", () => { state.className = "live off"; words.textContent = source.readyState === EventSource.CLOSED ? "Not live: load the page again" : "Not live: trying again"; });
   source.addEventListener("budgets", (event) => {
     for (const found of JSON.parse(event.data)) budgets.get(found.ensemble)?.show(found);
     clearTimeout(waiting);

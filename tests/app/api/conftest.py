@@ -90,6 +90,7 @@ def service_settings(database_url: str, var_dir: Path, lender_port: int = 1) -> 
         max_upload_bytes=1_000_000,
         max_dataset_rows=5_000,
         max_dataset_columns=50,
+        max_streams=3,
         min_free_bytes=0,
         blackbox_hosts=(f"127.0.0.1:{lender_port}",),
         blackbox_networks=("127.0.0.0/8",),
