@@ -53,8 +53,11 @@ async def sign_in(
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request) -> Response:
+async def sign_out(request: Request, resources: ResourcesDep) -> Response:
+    """The session ends here as well as in this browser."""
     _check_origin(request)
+    if cookie := request.cookies.get(sessions.COOKIE):
+        await to_thread.run_sync(sessions.end, resources.database, resources.keyring, cookie)
     answer = RedirectResponse("/sign-in", SEE_OTHER)
     answer.delete_cookie(sessions.COOKIE, httponly=True, samesite="strict")
     return answer

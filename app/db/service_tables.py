@@ -64,6 +64,17 @@ class ApiKey(Tables):
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
+class EndedSession(Tables):
+    """A session of the dashboard that was signed out of; `until` it would have ended by itself."""
+
+    __tablename__ = "ended_sessions"
+    __table_args__ = (Index("ix_ended_sessions_until", "until"),)
+
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    until: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class DatasetRow(Tables):
     """An uploaded table; `location` names its file in the artifact store."""
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import structlog
 from anyio import sleep, to_thread
 
-from app.db import idempotency
+from app.db import ended_sessions, idempotency
 from app.ledger.ledger import utc_now
 from app.resources import Resources
 from app.services.jobs import reconcile
@@ -27,6 +27,7 @@ def tidy(resources: Resources) -> None:
     chores: dict[str, Callable[[], object]] = {
         "expire reservations": resources.ledger.expire,
         "forget idempotency keys": lambda: _forget(resources),
+        "forget ended sessions": lambda: _forget_sessions(resources),
         "ring for waiting jobs": lambda: reconcile(
             resources.database, resources.ledger, resources.queue, resources.settings.job_attempts
         ),
@@ -42,3 +43,8 @@ def _forget(resources: Resources) -> None:
     oldest = utc_now() - timedelta(hours=resources.settings.idempotency_hours)
     with resources.database.writing() as connection:
         idempotency.drop_older(connection, oldest)
+
+
+def _forget_sessions(resources: Resources) -> None:
+    with resources.database.writing() as connection:
+        ended_sessions.drop_past(connection, utc_now())

@@ -1,4 +1,4 @@
-"""Live streams have a limit, and end when their key is revoked."""
+"""Live streams have a limit, and end when their key is revoked; dashboard/test_sessions.py has those of sessions."""
 
 import time
 from collections.abc import Iterator

@@ -16,6 +16,7 @@ from app.services import sessions
 from app.services.key_cache import Principal
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble
+from tests.app.api.test_live_streams import listening, wait_for_the_end
 
 __all__ = ["database", "server", "service", "shared_database_url"]
 
@@ -86,6 +87,26 @@ def test_a_revoked_key_ends_its_sessions(service: Service) -> None:
         (key,) = [one for one in service.admin.get("/keys").json()["items"] if one["role"] == "client"]
         assert service.admin.delete(f"/keys/{key['id']}").status_code == 204
         assert client.get("/jobs").status_code == 401
+
+
+def test_signing_out_ends_the_session_wherever_its_cookie_is(service: Service) -> None:
+    with sign_in(service) as other, sign_in(service) as client:
+        copied = {sessions.COOKIE: client.cookies[sessions.COOKIE]}
+        assert httpx.get(f"{service.server.url}/jobs", cookies=copied).status_code == 200
+        for cookies in (copied, copied, {}, {sessions.COOKIE: "no cookie of ours"}):
+            answer = httpx.post(f"{service.server.url}/sign-out", cookies=cookies)
+            assert (answer.status_code, answer.headers["Location"]) == (303, "/sign-in")
+        answer = httpx.get(f"{service.server.url}/jobs", cookies=copied)
+        assert (answer.status_code, answer.json()["detail"]) == (401, sessions.OVER)
+        assert other.get("/jobs").status_code == 200, "another session of the same key goes on"
+
+
+def test_signing_out_ends_the_session_s_streams(service: Service, database: Database) -> None:
+    add_ensemble(database, service.tenant_id)
+    with sign_in(service) as client, listening(client, "/dashboard/budget-events") as lines:
+        cookies = {sessions.COOKIE: client.cookies[sessions.COOKIE]}
+        assert httpx.post(f"{service.server.url}/sign-out", cookies=cookies).status_code == 303
+        wait_for_the_end(lines)
 
 
 def test_a_session_ends_and_cannot_be_forged(service: Service, database: Database) -> None:

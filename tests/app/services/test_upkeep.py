@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.db import jobs
+from app.db import ended_sessions, jobs
 from app.db.engine import Database
 from app.ledger.ledger import Ledger, utc_now
 from app.resources import Resources, gather
@@ -54,6 +54,24 @@ def test_keys_are_forgotten_when_they_are_old(
     monkeypatch.setattr(upkeep, "utc_now", lambda: utc_now() + timedelta(hours=25))
     upkeep.tidy(resources)
     assert not ask()
+
+
+def test_ended_sessions_are_forgotten_when_they_are_over(
+    resources: Resources, database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = uuid4()
+    with database.writing() as connection:
+        ended_sessions.add(connection, customer.tenant_id, session_id, utc_now() + timedelta(hours=12))
+
+    def is_known() -> bool:
+        with database.reading() as connection:
+            return ended_sessions.is_ended(connection, customer.tenant_id, session_id)
+
+    upkeep.tidy(resources)
+    assert is_known(), "its cookie would open something"
+    monkeypatch.setattr(upkeep, "utc_now", lambda: utc_now() + timedelta(hours=13))
+    upkeep.tidy(resources)
+    assert not is_known()
 
 
 def test_one_that_fails_does_not_stop_the_others(
