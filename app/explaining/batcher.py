@@ -2,13 +2,13 @@
 
 Nothing waits while the engine is idle, unless the last batch says that more orders are about to come: then for a few
 milliseconds. While the engine is busy orders collect by themselves. Versions take turns; so do the pieces of a large
-order with the orders of others. Orders that ask black boxes have threads of their own: a lender whose models are slow
-keeps nobody else waiting.
+order with the orders of others. Orders that ask black boxes have threads of their own, and no tenant holds all of them:
+a lender whose models are slow keeps nobody else waiting.
 """
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -38,14 +38,16 @@ class BatchReport:
 class BatchLimits:
     """records: about how many are searched together; queue: how many may wait; wait: seconds.
 
-    threads: engines; asking: threads of the orders that ask black boxes, where most of the time is spent waiting.
+    threads: engines; asking: threads of the orders that ask black boxes, where most of the time is spent waiting;
+    share: how many of those one tenant may hold.
     """
 
     records: int = 64
     queue: int = 4096
     wait: float = 0.002
     threads: int = 1
-    asking: int = 4
+    asking: int = 5
+    share: int = 4
 
 
 @dataclass(eq=False)
@@ -74,6 +76,8 @@ class Batcher:
         self._lines: OrderedDict[Lane, Line] = OrderedDict()
         self._expected: WeakKeyDictionary[LoadedVersion, dict[bool, int]] = WeakKeyDictionary()
         self._free = {False: limits.threads, True: limits.asking}
+        self._held: Counter[int] = Counter()
+        """Asking threads of each tenant."""
         self._engines = {
             asks: ThreadPoolExecutor(count, thread_name_prefix="ask" if asks else "engine")
             for asks, count in self._free.items()
@@ -145,13 +149,16 @@ class Batcher:
         for lane in list(self._lines):
             version, asks = lane
             line, expected = self._lines[lane], self._expected.setdefault(version, {})
-            if self._free[asks] and self._ripe(line, expected.get(asks, 1)):
+            if self._has_room(asks, line[0].order.tenant_id) and self._ripe(line, expected.get(asks, 1)):
                 self._lines.move_to_end(lane)
                 batch = self._take(line)
                 expected[asks] = len(batch)
                 self._drop_if_empty(lane, line)
                 if batch:
                     self._start(lane, batch)
+
+    def _has_room(self, asks: bool, tenant_id: int) -> bool:
+        return self._free[asks] > 0 and not (asks and self._held[tenant_id] >= self._limits.share)
 
     def _ripe(self, line: Line, expected: int) -> bool:
         """Whether waiting would bring nothing: as many are there as came last time, or the first waited long enough."""
@@ -190,10 +197,18 @@ class Batcher:
             del self._lines[lane]
 
     def _start(self, lane: Lane, batch: list[_Waiting]) -> None:
-        self._free[lane[1]] -= 1
+        self._hold(lane, batch, 1)
         task = asyncio.create_task(self._work(lane, batch))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def _hold(self, lane: Lane, batch: list[_Waiting], threads: int) -> None:
+        """Take a thread, or with -1 give it back."""
+        asks = lane[1]
+        self._free[asks] -= threads
+        if asks:
+            self._held[batch[0].order.tenant_id] += threads
+            self._held += Counter()  # Forgets who holds none.
 
     async def _work(self, lane: Lane, batch: list[_Waiting]) -> None:
         version, asks = lane
@@ -209,7 +224,7 @@ class Batcher:
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 _tell(waiting.answer, outcome)
         finally:
-            self._free[asks] += 1
+            self._hold(lane, batch, -1)
             self._pump()
         if self._observe is not None:
             self._observe(_report(version, orders, time.monotonic() - began))

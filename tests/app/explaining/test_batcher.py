@@ -163,6 +163,23 @@ def test_orders_that_ask_black_boxes_keep_nobody_waiting() -> None:
     run(scenario)
 
 
+def test_no_tenant_holds_all_threads_that_ask() -> None:
+    async def scenario(engine: CountingEngine) -> None:
+        batcher, slow, other = Batcher(engine, BatchLimits(asking=3, share=2)), new_version(), new_version()
+        asking = replace(new_order(1), max_queries=5)
+        engine.gate.clear()
+        tasks = [asyncio.create_task(batcher.submit(slow, asking, kind)) for kind in range(4)]
+        await until(lambda: len(engine.batches) == 2)
+        tasks.append(asyncio.create_task(batcher.submit(other, replace(asking, tenant_id=2), "kind")))
+        await until(lambda: len(engine.batches) == 3)
+        engine.gate.set()
+        await asyncio.gather(*tasks)
+        await batcher.close()
+        assert [version is other for version, _ in engine.batches] == [False, False, True, False, False]
+
+    run(scenario)
+
+
 def test_a_large_order_goes_in_pieces_and_lets_others_in_between() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(records=4)), new_version()
