@@ -3,22 +3,27 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from threading import Event
 from uuid import uuid4
 
 import pytest
 
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
+from app.explaining import resident
 from app.explaining.batcher import BatchLimits
-from app.explaining.protocol import ExplainAnswer, VerifyOrder
+from app.explaining.engine import CountQueries, Outcome, run_batch
+from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyOrder
 from app.explaining.resident import ResidentExplainer
+from app.explaining.versions import LoadedVersion
 from app.ledger.ledger import Ledger
 from models.errors import ConfigError, ConstraintError, QueryLimitError, TargetError
 from models.records import Value
 from models.schema import Direction
 from models.trajectory import SHOWN
 from tests.app.explaining.lending import APPROVED, REFUSED, Lending, OneLender
+from tests.app.explaining.test_batcher import until
 
 
 def run(lender: OneLender, work: Callable[[ResidentExplainer], Awaitable[None]]) -> None:
@@ -189,3 +194,38 @@ def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lendi
 
     run(lender, work)
     assert ledger.balance(*owner).used == lender.cards.count == 2
+
+
+def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
+    lender: OneLender, lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch has the time of its most patient order; who is in more of a hurry does not wait for it."""
+    gates, sizes = [Event(), Event()], list[int]()
+
+    def gated(version: LoadedVersion, orders: Sequence[ExplainOrder], count: CountQueries) -> list[Outcome]:
+        sizes.append(len(orders))
+        assert gates[len(sizes) - 1].wait(60)
+        return run_batch(version, orders, count)
+
+    async def work(explainer: ResidentExplainer) -> None:
+        order = lender.order(lending.refused[:1])
+        first = asyncio.create_task(explainer.explain(order))
+        await until(lambda: len(sizes) == 1)
+        hasty = asyncio.create_task(explainer.explain(replace(order, deadline=time.monotonic() + 1.0)))
+        patient = asyncio.create_task(explainer.explain(order))
+        await asyncio.sleep(0)
+        gates[0].set()
+        await first
+        await until(lambda: sizes == [1, 2])
+        with pytest.raises(DeadlineError):
+            await asyncio.wait_for(hasty, 30)
+        assert not patient.done()
+        gates[1].set()
+        assert len((await patient).records) == 1
+
+    monkeypatch.setattr(resident, "run_batch", gated)
+    try:
+        run(lender, work)
+    finally:
+        for gate in gates:
+            gate.set()
