@@ -41,7 +41,7 @@ async def predict(
     name: NameInPath, body: PredictBody, caller: ClientCaller, resources: ResourcesDep, metrics: MetricsDep
 ) -> PredictAnswer:
     """Put records to the ensemble. Each is one query, unless its answer was bought before."""
-    found = await ensembles.predict(resources, caller.tenant_id, name, body.records)
+    found = await ensembles.predict(resources, caller.tenant_id, name, body.records, body.deadline_ms)
     metrics.count_queries(found.answer.charged, found.answer.reused)
     return _shown(found)
 

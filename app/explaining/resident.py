@@ -1,18 +1,15 @@
 """The explainer in this process: the embedded API has one, and so has every worker. It imports torch."""
 
 import asyncio
-import math
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
 import torch
 
-from app.blackbox.deadline import Deadline
-from app.errors import DeadlineError
+from app.blackbox.deadline import Deadline, until
 from app.explaining.asking import ask_ensemble
 from app.explaining.batch_metrics import BatchMetrics
 from app.explaining.batcher import Batcher, BatchLimits
@@ -61,12 +58,12 @@ class ResidentExplainer:
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         kind = config_of(order)
-        async with _until(order.deadline, len(order.records)):
+        async with until(order.deadline, len(order.records)):
             version = await self._shelf.take(order.tenant_id, order.version_id)
             return await self._batcher.submit(version, order, kind)
 
     async def verify(self, order: VerifyOrder) -> VerifyAnswer:
-        async with _until(order.deadline, len(order.records)):
+        async with until(order.deadline, len(order.records)):
             version = await self._shelf.take(order.tenant_id, order.version_id)
             work = partial(ask_ensemble, version, order, Deadline(order.deadline))
             return await asyncio.get_running_loop().run_in_executor(self._asking, work)
@@ -90,13 +87,3 @@ class ResidentExplainer:
         await self._batcher.close()
         self._shelf.close()
         self._asking.shutdown(wait=False)
-
-
-@asynccontextmanager
-async def _until(deadline: float, records: int) -> AsyncIterator[None]:
-    """What is inside is cancelled at the deadline, a moment of time.monotonic(), which is the event loop's clock."""
-    try:
-        async with asyncio.timeout_at(None if math.isinf(deadline) else deadline):
-            yield
-    except TimeoutError:
-        raise DeadlineError(f"the deadline passed before {records} records were answered: allow more time") from None

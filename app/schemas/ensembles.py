@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 from app.blackbox.endpoint import Endpoint, Layout
 from app.schemas.budgets import BudgetBody
 from app.schemas.datasets import LOANS_SCHEMA
-from app.schemas.fields import TEXT_PATTERN, Body, Document, Name
+from app.schemas.fields import TEXT_PATTERN, Body, DeadlineMs, Document, Name
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 RECORD: dict[str, Any] = {"income": 32000, "housing": "rent"}
@@ -110,6 +110,7 @@ class PredictBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"records": [RECORD]}]})
 
     records: list[dict[str, Any]] = Field(min_length=1, max_length=100_000)
+    deadline_ms: DeadlineMs = None
 
 
 class PredictionAnswer(BaseModel):

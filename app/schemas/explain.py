@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from app.explaining.request import ExplainRequest
-from app.schemas.fields import Body, Name
+from app.schemas.fields import Body, DeadlineMs, Name
 from models.rules import Range
 from models.schema import Direction
 
@@ -105,7 +105,7 @@ class AskedBody(Body):
     candidates: int = Field(30, ge=1, le=1000, description="Starting points of the search.")
     seed: int = Field(0, ge=0, le=2**63 - 1, description="The same seed gives the same answers.")
     trajectory: bool = Field(False, description="Whether the path of each first answer is told.")
-    deadline_ms: int | None = Field(None, ge=1, le=2**31, description="After this the request is dropped (504).")
+    deadline_ms: DeadlineMs = None
 
     def request(self, model: str, records: list[dict[str, Any]]) -> ExplainRequest:
         """The request as the service takes it."""

@@ -17,6 +17,8 @@ Name = Annotated[
     Field(description="Letters, digits, dots, dashes and underscores.", examples=["loans"]),
 ]
 NameInPath = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100, examples=["loans"])]
+DeadlineMs = Annotated[int | None, Field(ge=1, le=2**31, description="After this the request is dropped (504).")]
+"""None: the operator's default."""
 
 
 def _finite(document: dict[str, Any]) -> dict[str, Any]:

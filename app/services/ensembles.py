@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import numpy as np
@@ -10,7 +11,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.blackbox.deadline import Deadline
+from app.blackbox.deadline import Deadline, until
 from app.blackbox.endpoint import Endpoint
 from app.blackbox.registry import describe
 from app.db import ensembles, models
@@ -22,6 +23,7 @@ from app.explaining.protocol import VerifiedRecord, VerifyAnswer, VerifyOrder
 from app.ledger.ledger import utc_now
 from app.resources import Resources
 from app.services.budgets import find_ensemble
+from app.services.explain import deadline_seconds
 from app.services.paging import PageOrder, RowPage, write_number
 from models.errors import RecordError
 from models.records import Value, check_record
@@ -82,20 +84,26 @@ def list_ensembles(database: Database, tenant_id: int, order: PageOrder) -> RowP
 
 
 async def predict(
-    resources: Resources, tenant_id: int, name: str, records: Sequence[Mapping[str, Value]]
+    resources: Resources,
+    tenant_id: int,
+    name: str,
+    records: Sequence[Mapping[str, Value]],
+    deadline_ms: int | None = None,
 ) -> Prediction:
     """What was not bought before is charged. A remote ensemble is asked from here, a local one by the explainer."""
+    deadline = time.monotonic() + deadline_seconds(resources.settings, deadline_ms)
     most = resources.settings.max_records
     if len(records) > most:
         raise TooLargeError(f"{len(records)} records were sent, but {most} is the limit: send them in parts")
-    row = await to_thread.run_sync(find_ensemble, resources.database, tenant_id, name)
-    deadline = time.monotonic() + resources.settings.deadline_ms / 1000
-    if row.kind == "remote":
-        asked = to_thread.run_sync(_ask_remote, resources, row, records, deadline, limiter=resources.asking_room)
-        return Prediction(row, await asked)
-    version_id = await to_thread.run_sync(_version_of, resources.database, row)
-    order = VerifyOrder(tenant_id, version_id, records, deadline=deadline)
-    return Prediction(row, await resources.explainer.verify(order))
+    async with until(deadline, len(records)):
+        row = await to_thread.run_sync(find_ensemble, resources.database, tenant_id, name)
+        if row.kind == "remote":
+            # A thread that nobody waits for any more ends by itself: it asks nothing after the deadline.
+            ask, room = partial(_ask_remote, resources, row, records, deadline), resources.asking_room
+            return Prediction(row, await to_thread.run_sync(ask, limiter=room, abandon_on_cancel=True))
+        version_id = await to_thread.run_sync(_version_of, resources.database, row)
+        order = VerifyOrder(tenant_id, version_id, records, deadline=deadline)
+        return Prediction(row, await resources.explainer.verify(order))
 
 
 def _add(connection: Connection, tenant_id: int, wanted: Registration) -> int:

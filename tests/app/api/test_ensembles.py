@@ -1,6 +1,7 @@
 """Ensembles are registered, asked through the ledger, and their credentials are never seen again."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -159,6 +160,24 @@ def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: d
         return busy
 
     assert asyncio.run(scenario()) == 0
+
+
+def test_a_prediction_ends_at_its_deadline(service: Service, body: dict[str, Any], database: Database) -> None:
+    body["endpoints"][0] |= {"model": "silence", "seconds": 30.0}
+    service.admin.post("/ensembles", json=body)
+    began = time.monotonic()
+    answer = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 1}], "deadline_ms": 300})
+    assert (answer.status_code, answer.json()["type"]) == (504, "/problems/deadline"), answer.text
+    assert 0.3 <= time.monotonic() - began < 15
+    publish(database, service.tenant_id, add_ensemble(database, service.tenant_id))
+    for asked_ms, seconds in ((7_000, 7), (None, 30), (2**31, 300)):
+        request: dict[str, object] = {"records": [{"income": 1}], "deadline_ms": asked_ms}
+        assert service.client.post("/ensembles/loans/predict", json=request).status_code == 200
+        left = service.server.explainer.verified[-1].deadline - time.monotonic()
+        assert seconds - 5 < left <= seconds
+    for nonsense in (0, -1, "soon"):
+        request = {"records": [{"income": 1}], "deadline_ms": nonsense}
+        assert service.client.post("/ensembles/loans/predict", json=request).status_code == 422
 
 
 def test_two_who_register_a_name_at_once(
