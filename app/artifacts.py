@@ -98,8 +98,11 @@ class ArtifactStore:
             if not self._files.exists(proof):
                 raise _missing(location)
             partial = _partial_of(cached)
-            self._files.get(self._place(location), str(partial), recursive=True)
-            _move(partial, cached)
+            try:
+                self._files.get(self._place(location), str(partial), recursive=True)
+                _move(partial, cached)
+            finally:
+                _remove(partial)
         return cached
 
     def _place(self, name: str) -> str:

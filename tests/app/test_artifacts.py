@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from uuid import uuid4
 
+import fsspec
 import pytest
 
 from app.artifacts import ArtifactStore, check_digest, open_store
@@ -67,6 +68,29 @@ def test_half_a_folder_is_none(tmp_path: Path) -> None:
     store.put_folder(half, "models/half")
     with pytest.raises(ArtifactError, match="is not in the artifact store"):
         store.fetch_folder("models/half")
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_download_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    store = ArtifactStore(f"memory://{uuid4().hex}", tmp_path / "cache")
+    made = sealed_folder(tmp_path / "made")
+    location = store.put_folder(made, "a/it") if what == "folder" else store.put_file(made / "manifest.json", "a/it")
+    fetch = store.fetch_folder if what == "folder" else store.fetch_file
+
+    def break_off(place: str, partial: str, recursive: bool) -> None:
+        path = Path(partial)
+        if what == "folder":
+            path.mkdir()
+            path /= "weights"
+        path.write_text("half")
+        raise OSError("the bucket is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.filesystem("memory")), "get", staticmethod(break_off))
+        with pytest.raises(OSError, match="the bucket is gone"):
+            fetch(location)
+    assert list((tmp_path / "cache" / "a").iterdir()) == []
+    assert fetch(location).exists()
 
 
 @pytest.mark.parametrize("name", ["../keys", "/etc/passwd", "a/../../b", ""])
