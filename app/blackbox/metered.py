@@ -74,7 +74,7 @@ class MeteredEnsemble:
 
     @property
     def charges(self) -> NDArray[np.intp]:
-        """What each record of the last call cost (n,)."""
+        """What each record of the last call cost (n,), whether it was answered or not."""
         return self._charges
 
     @property
@@ -89,17 +89,22 @@ class MeteredEnsemble:
     def ask(self, records: Records) -> MeteredAnswer:
         """records (n, F) -> the votes of each member; what was bought before is free."""
         keys = record_keys(records)
+        self._charges = np.zeros(len(keys), dtype=np.intp)
         rows = dict(zip(keys, records, strict=True))
         votes = self._cache.find(list(rows))
         spent_before = self._allowance.spent
         missing: dict[str, MissingVote] = {}
         asked, costs = 0, dict.fromkeys(rows, 0)
-        for members, chunk in self._purchases(list(rows), votes):
-            asked, before = asked + len(chunk), self._allowance.spent
-            missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
-            costs |= dict.fromkeys(chunk, (self._allowance.spent - before) // len(chunk))
-        # A record that stands twice in a call is paid for once, with its first copy.
-        self._charges = np.array([costs.pop(key, 0) for key in keys], dtype=np.intp)
+        try:
+            for members, chunk in self._purchases(list(rows), votes):
+                asked, before = asked + len(chunk), self._allowance.spent
+                try:
+                    missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
+                finally:
+                    costs |= dict.fromkeys(chunk, (self._allowance.spent - before) // len(chunk))
+        finally:
+            # A record that stands twice in a call is paid for once, with its first copy.
+            self._charges = np.array([costs.pop(key, 0) for key in keys], dtype=np.intp)
         self._missing |= missing
         self._reused += len(keys) - asked
         nothing = np.empty((len(self.member_names), 0, len(self.classes)))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from app.blackbox.deadline import Deadline
+from app.explaining.billing import Bill, BilledEnsemble
 from app.explaining.documents import record_answer
 from app.explaining.parsing import ReadyOrder, parse_orders
 from app.explaining.protocol import ExplainAnswer, ExplainOrder
@@ -53,27 +54,33 @@ def run_batch(
 ) -> list[Outcome]:
     """One outcome an order. All orders have the same `config_of`."""
     parsed = parse_orders(version.model, orders)
-    found = iter(_answer_all(version, [one for one in parsed if isinstance(one, ReadyOrder)], count))
+    found = iter(_answer_all(version, [one for one in parsed if isinstance(one, ReadyOrder)], count, Bill()))
     return [next(found) if isinstance(one, ReadyOrder) else one for one in parsed]
 
 
-def _answer_all(version: LoadedVersion, ready: Sequence[ReadyOrder], count: CountQueries) -> Sequence[Outcome]:
+def _answer_all(
+    version: LoadedVersion, ready: Sequence[ReadyOrder], count: CountQueries, bill: Bill
+) -> Sequence[Outcome]:
     """Together if possible; where the common reservation does not fit or a fault of ours shows, each for itself.
 
-    What the ensemble answered before is kept, so that asking again is free.
+    What the ensemble answered before is kept, so that asking again is free; the bill remembers what it cost.
     """
     if not ready:
         return []
+    mark = bill.mark()
     try:
-        return _search_together(version, ready, count)
+        return _search_together(version, ready, count, bill)
     # A fault that one order brings must not fail its neighbours; alone, it is that order's outcome.
     except Exception as error:
         if len(ready) == 1 or (isinstance(error, RecourseError) and not isinstance(error, QueryLimitError)):
             return [error] * len(ready)
-    return [outcome for one in ready for outcome in _answer_all(version, [one], count)]
+    bill.back_to(mark)
+    return [outcome for one in ready for outcome in _answer_all(version, [one], count, bill)]
 
 
-def _search_together(version: LoadedVersion, ready: Sequence[ReadyOrder], count: CountQueries) -> list[Outcome]:
+def _search_together(
+    version: LoadedVersion, ready: Sequence[ReadyOrder], count: CountQueries, bill: Bill
+) -> list[Outcome]:
     """One search, verified with one reservation of the orders' maximum."""
     allowed, target = join([one.allowed for one in ready]), np.concatenate([one.target for one in ready])
     config = config_of(ready[0].order)
@@ -83,26 +90,29 @@ def _search_together(version: LoadedVersion, ready: Sequence[ReadyOrder], count:
         deadline = Deadline(max(one.order.deadline for one in ready))
         with version.meter().open(config.max_queries * len(target), deadline=deadline) as ensemble:
             try:
-                found = _search_each(version.model, target, allowed, config, ensemble)
+                billed = BilledEnsemble(ensemble, bill)
+                found = _search_each(version.model, target, allowed, config, billed, bill)
             finally:
                 count(ensemble.spent, ensemble.reused)
     else:
-        found = _search_each(version.model, target, allowed, config, None)
+        found = _search_each(version.model, target, allowed, config, None, bill)
     starts = np.cumsum([0, *(len(one.rows) for one in ready)]).tolist()
     return [_answer(version.model, one, found[start:]) for one, start in zip(ready, starts[:-1], strict=True)]
 
 
 def _search_each(
-    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None, bill: Bill
 ) -> list[Explanation]:
     """The search; where it fails on some record, halves are searched until that record is alone with its error."""
+    mark = bill.mark()
     try:
         return search(model, target, allowed, config, ensemble)
     except SolverError as error:
         if len(target) == 1:
-            return [Explanation(Status.ERROR, (), 0, error=str(error))]
+            return [Explanation(Status.ERROR, (), 0, error=str(error), charged=bill.told_since(mark))]
+    bill.back_to(mark)
     halves = np.array_split(np.arange(len(target)), 2)
-    again = partial(_search_each, model, config=config, ensemble=ensemble)
+    again = partial(_search_each, model, config=config, ensemble=ensemble, bill=bill)
     return [answer for half in halves for answer in again(target[half], allowed.rows(half))]
 
 

@@ -116,6 +116,14 @@ def test_large_requests_go_in_chunks(meter: Meter) -> None:
     assert lender.calls == [4, 4, 2]
 
 
+def test_a_call_that_fails_knows_what_it_cost(meter: Meter) -> None:
+    with meter(LocalBlackBox(CountingEnsemble()), maximum=6, policy=QueryPolicy(chunk=4)) as ensemble:
+        with pytest.raises(QueryLimitError):
+            ensemble.predict_proba(some_records(10))
+        assert charges_of(ensemble, 10).tolist() == [1] * 4 + [0] * 6
+        assert ensemble.spent == 4
+
+
 def test_an_empty_request_costs_nothing(meter: Meter, ledger: Ledger, customer: Customer) -> None:
     with meter(LocalBlackBox(CountingEnsemble())) as ensemble:
         assert ensemble.predict_proba(np.empty((0, 4))).shape == (3, 0, 2)

@@ -11,16 +11,22 @@ from uuid import uuid4
 import pytest
 
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
-from app.explaining import resident
+from app.explaining import engine, resident
 from app.explaining.batcher import BatchLimits
 from app.explaining.engine import CountQueries, Outcome, run_batch
 from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyOrder
 from app.explaining.resident import ResidentExplainer
 from app.explaining.versions import LoadedVersion
 from app.ledger.ledger import Ledger
-from models.errors import ConfigError, ConstraintError, QueryLimitError, TargetError
+from models.allowed import Allowed
+from models.answers import Explanation
+from models.ensemble.protocol import Ensemble
+from models.errors import ConfigError, ConstraintError, QueryLimitError, SolverError, TargetError
+from models.model import RecourseModel
 from models.records import Value
 from models.schema import Direction
+from models.scoring import Targets
+from models.search import SearchConfig, search
 from models.trajectory import SHOWN
 from tests.app.explaining.lending import APPROVED, REFUSED, Lending, OneLender
 from tests.app.explaining.test_batcher import until
@@ -229,3 +235,30 @@ def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
     finally:
         for gate in gates:
             gate.set()
+
+
+def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
+    lender: OneLender, lending: Lending, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two orders break off after they were charged: together first, then each half until a record is alone."""
+    owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
+    ledger.set_limit(*owner, 1000)
+    failures: list[Exception] = [RuntimeError("a fault of ours"), SolverError("no end"), SolverError("no end")]
+
+    def break_off(
+        model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+    ) -> list[Explanation]:
+        found = search(model, target, allowed, config, ensemble)
+        if failures:
+            raise failures.pop(0)
+        return found
+
+    monkeypatch.setattr(engine, "search", break_off)
+    orders = [lender.order(lending.refused[n : n + 2], max_queries=4) for n in (0, 2)]
+    outcomes = engine.run_batch(lender.load(lender.customer.tenant_id, lender.version_id), orders)
+    answers = [outcome for outcome in outcomes if isinstance(outcome, ExplainAnswer)]
+    assert not failures and len(answers) == 2
+    charged = [record.charged for answer in answers for record in answer.records]
+    assert 0 < sum(charged) == ledger.balance(*owner).used == lender.cards.count
+    assert [record.status == "error" for record in answers[0].records] == [True, False]
+    assert charged[0] > 0, "a record that ends in an error tells what it cost"
