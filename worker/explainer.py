@@ -26,7 +26,7 @@ from starlette.routing import Route
 from app import logs, loop
 from app.api.hangup import unless_gone
 from app.db.engine import open_database
-from app.errors import AuthenticationError, ConflictError
+from app.errors import AuthenticationError, ConflictError, UnavailableError
 from app.explaining import wire
 from app.explaining.opening import open_resident
 from app.explaining.protocol import Explainer
@@ -95,9 +95,9 @@ class ExplainerServer:
 
     async def state(self, request: Request) -> Response:
         try:
-            self._check_key(request)
-        except AuthenticationError as error:
-            return Response(wire.write_error(error), 401)
+            self._check_caller(request)
+        except (AuthenticationError, UnavailableError) as error:
+            return Response(wire.write_error(error), 401 if isinstance(error, AuthenticationError) else 400)
         return Response(wire.write_state(await self._explainer.state()), media_type="application/json")
 
     async def live(self, request: Request) -> Response:
@@ -113,7 +113,7 @@ class ExplainerServer:
     async def _answer(self, request: Request, work: Callable[[bytes], Coroutine[Any, Any, bytes]]) -> Response:
         """What the work says, or its error by name; a caller who hangs up takes the order back."""
         try:
-            self._check_key(request)
+            self._check_caller(request)
             return Response(await unless_gone(request, work(await request.body())), media_type="application/json")
         except RecourseError as error:
             return Response(wire.write_error(error), 400, media_type="application/json")
@@ -121,10 +121,15 @@ class ExplainerServer:
             logger.error("failed", exc_info=error)
             return Response(wire.write_error(error), 500, media_type="application/json")
 
-    def _check_key(self, request: Request) -> None:
+    def _check_caller(self, request: Request) -> None:
+        """The key, then whether both are of one release."""
         given = request.headers.get(wire.KEY_HEADER, "")
         if self._key is not None and not hmac.compare_digest(given.encode(), self._key.encode()):
             raise AuthenticationError("the worker's key is another: set the same RECOURSE_WORKER_KEY on both sides")
+        spoken = request.headers.get(wire.VERSION_HEADER, "1")
+        if spoken != wire.VERSION:
+            fact = f"the API speaks version {spoken} to its workers, this worker version {wire.VERSION}"
+            raise UnavailableError(f"{fact}: run both from the same release")
 
     def _only_once(self, order_id: UUID) -> None:
         """An order that asks black boxes runs once: a second copy is refused, whatever became of the first."""

@@ -50,7 +50,8 @@ class RemoteExplainer:
         self._addresses = Addresses(urls)
         self._workers: dict[str, _Worker] = {}
         self._bundler = Bundler(self._send_bundle, JOURNEYS * len(urls))
-        self._connections = Connections({} if key is None else {wire.KEY_HEADER: key}, connections)
+        headers = {wire.VERSION_HEADER: wire.VERSION} | ({} if key is None else {wire.KEY_HEADER: key})
+        self._connections = Connections(headers, connections)
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         if order.max_queries == 0 and _is_small(order):
@@ -146,7 +147,9 @@ class RemoteExplainer:
     async def _state_of(self, worker: _Worker) -> ExplainerState | None:
         try:
             answer = await self._connections.send("GET", worker.url + "/state", seconds=STATE_SECONDS)
-            return wire.read_state(answer.body) if answer.status == 200 else None
+            if answer.status == 200:
+                return wire.read_state(answer.body)
+            return ExplainerState(ready=False, reason=str(wire.read_error(answer.body)), workers=0)
         # TimeoutError and lost connections are OSErrors.
         except (OSError, ValueError, TypeError):
             return None

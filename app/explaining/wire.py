@@ -27,6 +27,8 @@ Document: TypeAlias = Mapping[str, Any]
 """JSON that the other side of this file wrote."""
 
 KEY_HEADER = "X-Worker-Key"
+VERSION_HEADER, VERSION = "X-Wire-Version", "2"
+"""Of the orders and answers that travel: raised with every change, so that two releases do not misread each other."""
 NAMED: dict[str, type[RecourseError]] = {
     name: kind
     for module in (method_errors, service_errors)

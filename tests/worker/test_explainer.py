@@ -165,9 +165,26 @@ def _running(settings: Settings) -> Iterator[Worker]:
 
 def test_a_version_that_becomes_active_is_loaded_before_anybody_asks(site: Site) -> None:
     """It was published when the worker ran already."""
-    headers = {wire.KEY_HEADER: KEY}
+    headers = {wire.KEY_HEADER: KEY, wire.VERSION_HEADER: wire.VERSION}
     wait_until(lambda: httpx.get(site.worker.url + "/state", headers=headers, timeout=30).json()["versions"] == 1, 120)
     assert site.seen == 0, "and nobody was asked"
+
+
+def test_an_api_of_another_release_is_refused_in_words(
+    site: Site, lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = ExplainOrder(site.tenant_id, site.version_id, lending.refused[:1], APPROVED, candidates=6)
+    monkeypatch.setattr(wire, "VERSION", "1")
+
+    async def send() -> None:
+        explainer = RemoteExplainer([site.worker.url], KEY)
+        with pytest.raises(UnavailableError, match=r"speaks version 1 .* version 2: run both from the same release"):
+            await explainer.explain(order)
+        state = await explainer.state()
+        assert not state.ready and state.reason is not None and "from the same release" in state.reason
+        await explainer.close()
+
+    asyncio.run(send())
 
 
 def test_operations(site: Site) -> None:
