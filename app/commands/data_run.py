@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from app.commands.files import read_frame
 from app.settings import Settings
 from models.datasets import NAMES, Dataset, load
@@ -34,7 +36,15 @@ def find_data(data: str, label: str | None) -> Dataset:
     if not path.is_file() and not path.suffix:
         raise DataError(f"'{data}' is neither a file nor a data set; the data sets are {', '.join(NAMES)}.")
     frame = read_frame(path)
+    _check_names(data, frame)
     if label is None:
         columns = ", ".join(str(name) for name in frame.columns)
         raise DataError(f"Say which column of '{data}' is the label with --label; the columns are {columns}.")
     return Dataset(path.name, frame, label)
+
+
+def _check_names(data: str, frame: pd.DataFrame) -> None:
+    """No option of the command line could name such a column: the ends of what is typed are cut."""
+    for name in map(str, frame.columns):
+        if not name or name != name.strip():
+            raise DataError(f"The column name '{name}' of '{data}' is empty or ends in a space; rename the column.")

@@ -3,7 +3,7 @@
 import csv
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -47,21 +47,31 @@ def read_overrides(path: Path) -> Mapping[str, object]:
 
 
 def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:
-    _check_header(path)
+    _check_lines(path)
     if as_text:
         return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=MISSING_TEXTS)
     return pd.read_csv(path, low_memory=False, keep_default_na=False, na_values=MISSING_TEXTS)
 
 
-def _check_header(path: Path) -> None:
-    """pandas renames the second of two equal columns without a word, and takes surplus values for an index."""
+def _check_lines(path: Path) -> None:
+    """pandas would name what has no name, rename what is there twice, and take a row that was cut off for whole."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
-    with opener(path, "rt", newline="", encoding="utf-8-sig") as lines:
-        rows = csv.reader(lines)
+    with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        rows = (row for row in lines if len(row) > 1 or "".join(row).strip())
         header = next(rows, [])
-        first = next(rows, header)
-    for name in header:
+        _check_header(path, header)
+        for row in rows:
+            if len(row) != len(header):
+                found = f"{len(row)} values under {len(header)} column names"
+                raise DataError(f"The row that ends in line {lines.line_num} of '{path}' has {found}; mend it.")
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise DataError(f"The header of '{path}' is one name, '{header[0][:60]}'; separate the columns with commas.")
+    for position, name in enumerate(header, start=1):
+        if not name.strip():
+            raise DataError(f"Column {position} of '{path}' has no name; name every column, or drop it.")
         if header.count(name) > 1:
             raise DataError(f"The file '{path}' has the column '{name}' twice; rename or drop one of them.")
-    if len(first) > len(header):
-        raise DataError(f"The first row of '{path}' has {len(first)} values under {len(header)} column names.")

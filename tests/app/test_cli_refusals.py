@@ -74,6 +74,32 @@ def test_ragged_rows_are_refused(train: Callable[..., Outcome]) -> None:
     assert "line 3" in train("size,kind,y\n1,2,3\n1,2,3,4\n").complaint
 
 
+def test_a_row_that_was_cut_off_is_refused(train: Callable[..., Outcome]) -> None:
+    text = table().to_csv(index=False)
+    assert "line 31 of" in train("\n".join([*text.splitlines()[:30], "0.5,a", *text.splitlines()[31:]])).complaint
+    assert "1 values under 3" in train(text + "0.1").complaint
+
+
+def test_blank_lines_are_no_rows(train: Callable[..., Outcome]) -> None:
+    text = "\n" + table().to_csv(index=False).replace("\n", "\n\n  \n")
+    assert "'outcome'" in train(text, label="outcome").complaint
+
+
+HEADERS = {
+    ",kind,y": "Column 1 of",
+    "size,  ,y": "Column 2 of",
+    "size;kind;y": "separate the columns with commas",
+    "size\tkind\ty": "separate the columns with commas",
+    "size,kind , y": "'kind '",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_bad_header_is_refused(header: str, train: Callable[..., Outcome]) -> None:
+    text = table().to_csv(index=False).replace("size,kind,y", header)
+    assert HEADERS[header] in train(text).complaint
+
+
 def test_an_unknown_label_is_refused(train: Callable[..., Outcome]) -> None:
     complaint = train(table().to_csv(index=False), label="outcome").complaint
     assert "'outcome'" in complaint
