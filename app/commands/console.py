@@ -1,4 +1,7 @@
-"""Where words go: stdout carries what was asked for, stderr carries progress, notes and complaints."""
+"""Where words go: stdout carries what was asked for, stderr carries progress, notes and complaints.
+
+Names come from the user's table: "[/b]" and ":car:" are shown as they are, not taken for markup.
+"""
 
 from rich.console import Console
 from rich.text import Text
@@ -6,12 +9,12 @@ from rich.text import Text
 
 def answers() -> Console:
     """stdout, made anew so that it follows a redirection."""
-    return Console(highlight=False)
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def notes() -> Console:
     """stderr."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def complain(sentence: str) -> None:

@@ -47,7 +47,7 @@ def prepare(settings: Settings, database: Database) -> None:
         )
     first = set_up(settings, database, open_keyring(settings))
     if first is not None:
-        notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True, markup=False)
+        notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True)
 
 
 async def _serve(settings: Settings, database: Database, host: str, port: int, told_to_end: Event) -> None:
