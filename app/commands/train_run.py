@@ -7,6 +7,7 @@ from time import perf_counter
 from rich.console import Console
 
 from app.commands.choices import TrainSettings, Tuning
+from app.commands.column_check import check_columns
 from app.commands.data_run import find_data
 from app.commands.files import read_overrides
 from app.commands.progress import Bars
@@ -56,6 +57,7 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     find_device(config.device)
     overrides = read_overrides(order.schema) if order.schema is not None else {}
     dataset = with_overrides(find_data(order.data, order.label), order.label, overrides)
+    check_columns(dataset.frame, dataset.label, override_table(dataset.overrides))
     study = make_study(dataset, order.seed)
     check_top_features(config, study)
     with Bars(console) as bars:

@@ -53,6 +53,39 @@ BAD_TABLES = {
 }
 
 
+AMOUNTS = [f"{1 + row // 12},{row % 12:03}" for row in range(ROWS)]
+UNREAD = {
+    "one text among numbers": ([*range(40), "unknown", *range(19)], ["'kind'", "'unknown' in row 41"]),
+    "a space for missing": ([*range(40), " ", *range(19)], ["' ' in row 41"]),
+    "thousands": (AMOUNTS, ["'1,000' in row 1", "plain number"]),
+    "money": ([f"${row}" for row in range(1000, 1000 + ROWS)], ["'$1000' in row 1"]),
+    "percents": ([f"{row % 20}%" for row in range(ROWS)], ["'0%' in row 1"]),
+    "dates": ([f"2024-01-{1 + row % 28:02}" for row in range(ROWS)], ["'kind' holds dates"]),
+    "European dates": ([f"{1 + row % 28}.1.2024" for row in range(ROWS)], ["'kind' holds dates"]),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_numbers_and_dates_are_not_taken_for_categories_unseen(case: str, train: Callable[..., Outcome]) -> None:
+    values, named = UNREAD[case]
+    complaint = train(table(kind=values).to_csv(index=False)).complaint
+    assert all(part in complaint for part in [*named, '{"features": {"kind": {"kind": "categorical"}}}']), complaint
+
+
+def test_a_column_that_is_said_to_be_a_category_is_one(
+    tmp_path_factory: pytest.TempPathFactory, train: Callable[..., Outcome]
+) -> None:
+    file = tmp_path_factory.mktemp("schema") / "schema.json"
+    file.write_text('{"features": {"kind": {"kind": "categorical"}}}')
+    text = table(kind=AMOUNTS[:30] * 2).to_csv(index=False)
+    assert "--top-features is 9" in train(text, "--schema", file, "--top-features", 9).complaint
+
+
+def test_a_few_numbers_may_be_categories(train: Callable[..., Outcome]) -> None:
+    text = table(kind=["0", "1", "2", "3+"] * 15).to_csv(index=False)
+    assert "--top-features is 9" in train(text, "--top-features", 9).complaint
+
+
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_a_bad_table_is_refused(case: str, train: Callable[..., Outcome]) -> None:
     frame, named = BAD_TABLES[case]
