@@ -4,7 +4,7 @@ A column whose name says that it is a protected attribute (models/protected.py) 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -53,6 +53,7 @@ def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
         first, count = int(np.argmax(missing)) + 1, int(missing.sum())
         raise DataError(f"Label '{label}' is missing in {count} rows, the first of them row {first}; drop those rows.")
     counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
+    _check_spaces(f"Label '{label}'", counts.index.tolist())
     if len(counts) < 2:
         raise DataError(f"Label '{label}' has only one class, '{counts.index[0]}'; two or more are needed.")
     if counts.min() < LEAST_CLASS_ROWS:
@@ -135,11 +136,21 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
             f"Column '{name}' has {count} categories in {len(series)} rows, more than {MOST_CATEGORIES} "
             "or one a row; drop it if it names the rows, else merge its categories."
         )
+    _check_spaces(f"Column '{name}'", distinct)
     categories, ordered = sort_naturally(list(distinct)), False
     if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
         listed = [category_text(value) for value in series.cat.categories]
         categories, ordered = tuple(text for text in listed if text in distinct), True
     return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+
+
+def _check_spaces(owner: str, texts: Iterable[str]) -> None:
+    """A person sees one category where "rent" and "rent " are two."""
+    seen: dict[str, str] = {}
+    for text in sorted(texts):
+        other = seen.setdefault(" ".join(text.split()), text)
+        if other != text:
+            raise DataError(f"{owner} holds {other!r} and {text!r}, which differ only in spaces; write them alike.")
 
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:

@@ -138,6 +138,14 @@ def test_an_unfit_frame_is_refused_by_name(frame: pd.DataFrame, message: str) ->
         infer_schema(frame, "label")
 
 
+@pytest.mark.parametrize("other", ["rent ", "\trent", "rent\u00a0"])
+def test_texts_that_differ_only_in_spaces_are_refused(other: str) -> None:
+    with pytest.raises(DataError, match=r"Column 'x' holds .*differ only in spaces"):
+        inferred(x=["rent", other, "own"] * 4)
+    with pytest.raises(DataError, match=r"Label 'label' holds .*differ only in spaces"):
+        infer_schema(pd.DataFrame({"size": range(30), "label": ["rent", other, "own"] * 10}), "label")
+
+
 def test_too_many_categories() -> None:
     frame = pd.DataFrame({"street": [f"s{row // 2}" for row in range(402)], "label": [0, 1] * 201})
     with pytest.raises(DataError, match="'street' has 201 categories in 402 rows, more than 200"):
