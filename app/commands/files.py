@@ -38,12 +38,31 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
 def read_overrides(path: Path) -> Mapping[str, object]:
     """The schema overrides in a JSON file, as in {"features": {"age": {"direction": "up"}}}."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_repeats)
     except OSError as error:
         raise SchemaError(f"There is no readable schema file '{path}'; check the path.") from error
+    except RecursionError as error:
+        raise SchemaError(f"The schema file '{path}' is nested too deep; write it as in the README.") from error
     except ValueError as error:
         raise SchemaError(f"The schema file '{path}' is not JSON: {error}.") from error
     return read_mapping(document, f"the schema file '{path}'")
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """JSON lets the last of two equal keys win, so that a protection could be lost without a word."""
+    document: dict[str, object] = {}
+    for key, value in pairs:
+        if key in document:
+            raise SchemaError(f"The schema file has the key '{key}' twice in one object; keep one of them.")
+        document[key] = value
+    return document
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
+    frame = pd.read_parquet(path)
+    decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
+    return frame.astype(dict.fromkeys(decimals, "float64"))
 
 
 def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:

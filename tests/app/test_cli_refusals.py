@@ -160,6 +160,9 @@ SCHEMAS = {
     "not json": "is not JSON",
     '["size"]': "an object",
     '{"features": {"colour": {}}}': "'colour'",
+    '{"features": {"size": {"protected": true}, "size": {"step": 0.1}}}': "'size' twice",
+    "[" * 9999: "nested too deep",
+    '\ufeff{"features": {"colour": {}}}': "'colour'",
     '{"features": {"size": {"lower": 3}}}': "'size'",
     '{"features": {"size": {"colour": "red"}}}': "'colour'",
 }
