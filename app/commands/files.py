@@ -25,7 +25,7 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
         endings = ", ".join((*CSV_ENDINGS, *PARQUET_ENDINGS))
         raise DataError(f"The file '{path}' has an unknown ending; the endings are {endings}.")
     try:
-        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else pd.read_parquet(path)
+        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else _read_parquet(path)
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file '{path}' is empty; it needs a header line and rows.") from error
     except UnicodeDecodeError as error:

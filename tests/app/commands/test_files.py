@@ -1,0 +1,27 @@
+"""Tables from files, as the columns that a person means."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.commands.files import read_frame
+from models.errors import DataError
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
+    prices = pa.array([Decimal("0.10"), None, Decimal("12.30")], pa.decimal128(10, 2))
+    pq.write_table(pa.table({"price": prices, "kind": ["a", "b", "c"]}), tmp_path / "table.parquet")
+    frame = read_frame(tmp_path / "table.parquet")
+    expected = pd.Series([0.1, None, 12.3], name="price")
+    pd.testing.assert_series_equal(frame["price"], expected)
+    assert frame["kind"].tolist() == ["a", "b", "c"]
+
+
+def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "records.csv").write_text("age,income\n44,23500\n31")
+    with pytest.raises(DataError, match=r"line 3 of .* has 1 values under 2 column names"):
+        read_frame(tmp_path / "records.csv", as_text=True)
