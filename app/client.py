@@ -12,9 +12,9 @@ from typing import IO, Any, TypeVar
 from uuid import UUID
 
 import httpx
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from app.client_answers import Answer, Budget, DataSet, Event, Job, Model
+from app.client_answers import Answer, Budget, DataSet, Event, Job, Model, ModelVersions, Page
 from app.errors import ServiceError
 from models.records import Value
 
@@ -26,7 +26,12 @@ class RecourseClient:
     """One service, one key. Every method is one call; ServiceError carries what the service said."""
 
     def __init__(self, url: str, key: str, seconds: float = 300.0) -> None:
-        self._http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=seconds)
+        if not (key.isascii() and key.isprintable()):
+            raise ServiceError("the key holds a character that no key has: copy it anew")
+        try:
+            self._http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=seconds)
+        except httpx.InvalidURL as error:
+            raise ServiceError(f"'{url}' is no address ({error}): write it as http://127.0.0.1:8000") from error
 
     def __enter__(self) -> "RecourseClient":
         return self
@@ -44,7 +49,7 @@ class RecourseClient:
         with path.open("rb") as file:
             sent: dict[str, tuple[str, IO[bytes]]] = {"file": (path.name, file)}
             answer = self._sent(self._http.build_request("POST", "/datasets", files=sent, data={"label": label}))
-        return TypeAdapter(DataSet).validate_json(answer.content)
+        return _read(DataSet, answer)
 
     def train(self, model: str, dataset: UUID, options: Mapping[str, object] | None = None) -> Job:
         """Start a training; `options` are the further fields of POST /train."""
@@ -95,10 +100,9 @@ class RecourseClient:
 
     def schema(self, model: str) -> dict[str, Any]:
         """The schema of the version that answers: the newest of the first hundred, or the active one among them."""
-        found = self._send("GET", f"/models/{model}", params={"limit": 100}).json()
-        versions = {version["number"]: version for version in found["versions"]}
-        chosen = versions.get(found["active_version"]) or versions[max(versions)]
-        return dict(chosen["schema"])
+        found = _read(ModelVersions, self._send("GET", f"/models/{model}", params={"limit": 100}))
+        versions = {version.number: version for version in found.versions}
+        return (versions.get(found.active_version or 0) or versions[max(versions)]).schema
 
     def budgets(self) -> list[Budget]:
         """The first hundred budgets."""
@@ -115,16 +119,21 @@ class RecourseClient:
             return False
 
     def _items(self, kind: type[T], path: str) -> list[T]:
-        found = self._send("GET", path, params={"limit": 100}).json()["items"]
-        return [TypeAdapter(kind).validate_python(item) for item in found]
+        page = _read(Page, self._send("GET", path, params={"limit": 100}))
+        return [TypeAdapter(kind).validate_python(item) for item in page.items]
 
     def _ask(self, kind: type[T], method: str, path: str, body: Mapping[str, object] | None = None) -> T:
-        return TypeAdapter(kind).validate_json(self._send(method, path, body=body).content)
+        return _read(kind, self._send(method, path, body=body))
 
     def _send(
         self, method: str, path: str, body: Mapping[str, object] | None = None, params: Mapping[str, int] | None = None
     ) -> httpx.Response:
-        return self._sent(self._http.build_request(method, path, json=body, params=params))
+        try:
+            request = self._http.build_request(method, path, json=body, params=params)
+        except (TypeError, ValueError) as error:
+            mend = "send plain texts and numbers, and None for a missing value"
+            raise ServiceError(f"the request cannot be written as JSON ({error}): {mend}") from error
+        return self._sent(request)
 
     def _sent(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -148,6 +157,16 @@ def read_events(lines: Iterator[str]) -> Iterator[Event]:
         elif not line.startswith(":"):
             name, _, text = line.partition(":")
             fields[name] = text.removeprefix(" ")
+
+
+def _read(kind: type[T], answer: httpx.Response) -> T:
+    """A proxy or a page to sign in answers 200, too."""
+    try:
+        return TypeAdapter(kind).validate_json(answer.content)
+    except ValidationError as error:
+        host = answer.request.url.copy_with(path="/", query=None)
+        fact = f"{host} answered {answer.status_code}, but not as recourse does"
+        raise ServiceError(f"{fact}: check that the address is that of the service") from error
 
 
 def _problem(answer: httpx.Response) -> ServiceError:

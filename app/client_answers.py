@@ -50,6 +50,29 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a model, and the schema of the records that it takes."""
+
+    number: int
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersions:
+    """A model and its newest hundred versions."""
+
+    active_version: int | None
+    versions: list[Version]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Queries of the present period."""
 

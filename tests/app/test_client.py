@@ -1,6 +1,10 @@
 """The client against a service over HTTP: typed answers, errors as sentences, events until the job has ended."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from uuid import UUID, uuid4
 
 import pytest
@@ -59,6 +63,67 @@ def test_nobody_there_is_told() -> None:
         assert not client.ready()
         with pytest.raises(ServiceError, match="check that the service runs there"):
             client.budgets()
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Answers every request with `body`."""
+
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """The address of a server that is not recourse."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b'{"other": 1}', b"[]"])
+def test_an_answer_of_another_program_is_told(body: bytes, stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stranger, "body", body)
+    with RecourseClient(stranger, "rk_x", seconds=5.0) as client:
+        calls: list[Callable[[], object]] = [
+            client.models,
+            partial(client.schema, "loans"),
+            partial(client.explain, "loans", [{"age": 44}], "approved"),
+            partial(client.job, uuid4()),
+        ]
+        for call in calls:
+            with pytest.raises(ServiceError, match="answered 200, but not as recourse does"):
+                call()
+
+
+def test_a_record_that_is_no_json_is_told() -> None:
+    client = RecourseClient("http://127.0.0.1:9", "rk_x", seconds=5.0)
+    with client, pytest.raises(ServiceError, match="None for a missing value"):
+        client.explain("loans", [{"age": float("nan")}], "approved")
+
+
+@pytest.mark.parametrize("key", ["rk_secret\n", "rk_secr\u00e9t"])
+def test_a_key_that_cannot_be_sent_is_told_without_showing_it(key: str) -> None:
+    with pytest.raises(ServiceError, match="the key holds a character") as told:
+        RecourseClient("http://127.0.0.1:9", key).models()
+    assert "rk_" not in str(told.value)
+
+
+def test_an_address_that_is_none_is_told() -> None:
+    with pytest.raises(ServiceError, match="is no address"):
+        RecourseClient("http://127.0.0.1:port", "rk_x")
 
 
 def test_events_are_read_with_comments_between() -> None:
