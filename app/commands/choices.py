@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+MOST_SEED = 2**31 - 1
+"""As POST /train has it: scikit-learn takes no larger one."""
+MOST_QUERIES = 10**6
+
 
 class Preset(StrEnum):
     """The names of models.config.PRESETS."""
@@ -41,7 +45,9 @@ Label = Annotated[str | None, typer.Option(metavar="COL", help="The label column
 PresetOption = Annotated[Preset, typer.Option(help="Ours, or the settings of the paper.")]
 Ensemble = Annotated[Tuning, typer.Option(help="Good defaults, or the paper's grid with cross-validation (slow).")]
 Members = Annotated[str | None, typer.Option(metavar="A,B", help="Only these black boxes; by default all seven.")]
-Queries = Annotated[int | None, typer.Option(min=0, help="The most records put to the ensemble; by default 480.")]
+Queries = Annotated[
+    int | None, typer.Option(min=0, max=MOST_QUERIES, help="The most records put to the ensemble; by default 480.")
+]
 TopFeatures = Annotated[int | None, typer.Option(min=1, metavar="K", help="Wide data: only the K best features flow.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 Effort = Annotated[float, typer.Option(help="Scales the training steps: 0.1 is for trying things out, not for use.")]

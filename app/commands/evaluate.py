@@ -23,9 +23,13 @@ class EvaluateOrder:
     settings: TrainSettings
 
 
+MOST_SEEDS = 1000
+
 Seeds = Annotated[str, typer.Option(help="One run a seed: 0-4, or 0,3,5.")]
 Records = Annotated[int, typer.Option(min=1, help="Test records at most.")]
-MaxQueries = Annotated[int, typer.Option(min=1, help="What verified search may ask for each record.")]
+MaxQueries = Annotated[
+    int, typer.Option(min=1, max=choices.MOST_QUERIES, help="What verified search may ask for each record.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
@@ -70,7 +74,11 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         first, dash, last = (piece.strip() for piece in part.partition("-"))
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConfigError(f"--seeds is '{text}'; write it as 0-4 or as 0,3,5.")
-        seeds += range(int(first), int(last if dash else first) + 1)
+        span = range(int(first), int(last if dash else first) + 1)
+        if len(seeds) + len(span) > MOST_SEEDS or span.stop > choices.MOST_SEED + 1:
+            most = f"{MOST_SEEDS} seeds of at most {choices.MOST_SEED}"
+            raise ConfigError(f"--seeds is '{text}', which is beyond {most}; name fewer or smaller ones.")
+        seeds += span
     if not seeds or len(set(seeds)) < len(seeds):
         raise ConfigError(f"--seeds is '{text}', which names no seed or one of them twice; write it as 0-4 or 0,3,5.")
     return tuple(seeds)

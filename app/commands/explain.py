@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from app.commands.choices import MOST_QUERIES
 from app.commands.console import answers, notes
 from models.errors import ArtifactError, DataError
 
@@ -62,7 +63,10 @@ Agreement = Annotated[float, typer.Option(help="The share of black boxes that mu
 MaxQueries = Annotated[
     int | None,
     typer.Option(
-        min=0, help="Records put to the black boxes for each record; 0: the surrogate decides.", show_default="10"
+        min=0,
+        max=MOST_QUERIES,
+        help="Records put to the black boxes for each record; 0: the surrogate decides.",
+        show_default="10",
     ),
 ]
 Candidates = Annotated[int, typer.Option(help="Starting points of the search.")]

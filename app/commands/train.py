@@ -30,7 +30,7 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"savings": {"direction": "up"}}}.'),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed and data give the same model.")]
+Seed = Annotated[int, typer.Option(min=0, max=choices.MOST_SEED, help="The same seed and data give the same model.")]
 
 
 def train(

@@ -49,7 +49,7 @@ def test_seeds_are_read_as_a_range_or_a_list() -> None:
     assert parse_seeds("0-4") == (0, 1, 2, 3, 4)
     assert parse_seeds("7") == (7,)
     assert parse_seeds("0, 3-4") == (0, 3, 4)
-    for text in ("", "a", "3-1", "1,1", "-1", "0-", "1.5"):
+    for text in ("", "a", "3-1", "1,1", "-1", "0-", "1.5", "0-99999999999", "4294967296", "0-1000"):
         with pytest.raises(ConfigError, match="--seeds"):
             parse_seeds(text)
 

@@ -185,6 +185,12 @@ def test_a_bad_request_is_refused(options: str, explain: Callable[..., Outcome],
     assert REQUESTS[options] in explain(refused, *options.split()).complaint
 
 
+def test_more_queries_than_can_be_counted_are_refused(explain: Callable[..., Outcome], refused: pd.DataFrame) -> None:
+    outcome = explain(refused, "--max-queries", 10**23)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "'--max-queries'" in outcome.err
+
+
 def test_bad_records_files_are_refused(explain: Callable[..., Outcome], refused: pd.DataFrame, model: Path) -> None:
     assert "'granted'" in explain(refused, target="granted").complaint
     assert "'income'" in explain(refused.drop(columns=["income"])).complaint
