@@ -1,5 +1,6 @@
 """What `train` and `evaluate` both let the user choose. No heavy imports: the commands' help needs this."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 MOST_SEED = 2**31 - 1
 """As POST /train has it: scikit-learn takes no larger one."""
 MOST_QUERIES = 10**6
+_PART = re.compile(r'\s*"([^"]+)"\s*(?=,|$)|([^,]+)')
 
 
 class Preset(StrEnum):
@@ -23,6 +25,12 @@ class Tuning(StrEnum):
 
     QUICK = "quick"
     TUNED = "tuned"
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """a,b -> (a, b); a name with a comma in it is quoted, as in CSV"""
+    parts = [quoted or plain.strip() for quoted, plain in _PART.findall(text)]
+    return tuple(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)

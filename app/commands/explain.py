@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from app.commands.choices import MOST_QUERIES
+from app.commands.choices import MOST_QUERIES, listed
 from app.commands.console import answers, notes
 from models.errors import ArtifactError, DataError
 
@@ -97,7 +97,7 @@ def explain(
     url: Url = None,
 ) -> None:
     """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
-    frozen = tuple(name.strip() for name in immutable.split(",") if name.strip())
+    frozen = listed(immutable)
     bounds, ways = tuple(ranges or ()), tuple(directions or ())
     if url is not None:
         asked = (target, frozen, bounds, ways, k, min_agreement, max_queries, candidates, price, seed, limit_rows)

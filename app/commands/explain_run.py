@@ -59,7 +59,7 @@ def run_explanations(order: ExplainOrder, console: Console) -> ExplainReport:
 
 def _constraints(order: ExplainOrder, schema: Schema) -> Constraints:
     """The constraints of the command line, checked as far as no record is needed for it."""
-    ranges, directions = parse_ranges(schema, order.ranges), parse_directions(order.directions)
+    ranges, directions = parse_ranges(schema, order.ranges), parse_directions(schema, order.directions)
     constraints = Constraints(frozenset(order.immutable), ranges, directions)
     merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
     return constraints

@@ -53,7 +53,7 @@ def explain_there(order: RemoteOrder) -> Answer:
 
 def _options(order: RemoteOrder, schema: Schema) -> dict[str, object]:
     ranges = {name: list(wanted) for name, wanted in parse_ranges(schema, order.ranges).items()}
-    directions = {name: way.value for name, way in parse_directions(order.directions).items()}
+    directions = {name: way.value for name, way in parse_directions(schema, order.directions).items()}
     queries = MAX_QUERIES if order.max_queries is None else order.max_queries
     return {
         "constraints": {"immutable": list(order.immutable), "ranges": ranges, "directions": directions},

@@ -1,7 +1,11 @@
-"""The constraints of a request as they are typed: income=20000:60000, purpose=car,home, age=up."""
+"""The constraints of a request as they are typed: income=20000:60000, purpose=car,home, age=up.
+
+A name with a comma in it is quoted where several are listed, as in CSV: purpose="car, used",home.
+"""
 
 from collections.abc import Sequence
 
+from app.commands.choices import listed
 from models.errors import ConstraintError
 from models.rules import Range
 from models.schema import Direction, Feature, Schema
@@ -11,7 +15,7 @@ def parse_ranges(schema: Schema, texts: Sequence[str]) -> dict[str, Range]:
     """F=LO:HI with open ends left empty, or F=A,B for a categorical feature."""
     ranges: dict[str, Range] = {}
     for text in texts:
-        name, wanted = _pair(text, "--range", "income=20000:60000 or purpose=car,home")
+        name, wanted = _pair(schema, text, "--range", "income=20000:60000 or purpose=car,home")
         if name in ranges:
             raise ConstraintError(f"--range names '{name}' twice; give it one range.")
         if name not in schema.names:
@@ -21,11 +25,11 @@ def parse_ranges(schema: Schema, texts: Sequence[str]) -> dict[str, Range]:
     return ranges
 
 
-def parse_directions(texts: Sequence[str]) -> dict[str, Direction]:
+def parse_directions(schema: Schema, texts: Sequence[str]) -> dict[str, Direction]:
     """F=up, F=down or F=any; the names are checked with the other constraints."""
     directions: dict[str, Direction] = {}
     for text in texts:
-        name, way = _pair(text, "--direction", "age=up")
+        name, way = _pair(schema, text, "--direction", "age=up")
         if way not in list(Direction):
             raise ConstraintError(f"--direction wants '{name}' to go '{way}'; choose from {', '.join(Direction)}.")
         if name in directions:
@@ -34,8 +38,12 @@ def parse_directions(texts: Sequence[str]) -> dict[str, Direction]:
     return directions
 
 
-def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+def _pair(schema: Schema, text: str, option: str, example: str) -> tuple[str, str]:
+    """The name before the first equals sign, or the longest feature's name that stands there with signs of its own."""
     name, equals, value = text.partition("=")
+    for known in sorted(schema.names, key=len):
+        if text.startswith(f"{known}="):
+            name, value = known, text[len(known) + 1 :]
     if not (name.strip() and equals and value.strip()):
         raise ConstraintError(f"{option} cannot read '{text}'; write it as {example}.")
     return name.strip(), value.strip()
@@ -43,7 +51,7 @@ def _pair(text: str, option: str, example: str) -> tuple[str, str]:
 
 def _range(feature: Feature, text: str) -> Range:
     if feature.is_categorical:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return (text,) if text in feature.categories else listed(text)
     low, colon, high = text.partition(":")
     if not colon:
         raise ConstraintError(f"--range of '{feature.name}' is '{text}'; write its bounds as LO:HI, one may be empty.")
