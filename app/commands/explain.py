@@ -8,7 +8,10 @@ import typer
 
 from app.commands.choices import MOST_QUERIES, listed
 from app.commands.console import answers, notes
-from models.errors import ArtifactError, DataError
+from models.errors import ArtifactError, ConfigError, DataError
+
+ROBUSTNESS = 0.5
+DEVICE = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +89,21 @@ def explain(
     directions: Directions = None,
     k: Answers = 1,
     price: Price = 0.1,
-    robustness: Robustness = 0.5,
+    robustness: Robustness = ROBUSTNESS,
     min_agreement: Agreement = 1.0,
     max_queries: MaxQueries = None,
     candidates: Candidates = 30,
     seed: Seed = 0,
     json: Json = False,
     limit_rows: LimitRows = None,
-    device: Device = "cpu",
+    device: Device = DEVICE,
     url: Url = None,
 ) -> None:
     """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
     frozen = listed(immutable)
     bounds, ways = tuple(ranges or ()), tuple(directions or ())
     if url is not None:
+        check_local(robustness, device)
         asked = (target, frozen, bounds, ways, k, min_agreement, max_queries, candidates, price, seed, limit_rows)
         explain_at(url, str(folder), records, asked, json)
         return
@@ -119,6 +123,13 @@ def explain(
         answers().print(report_table(report))
     if report.faulty:
         raise typer.Exit(2)
+
+
+def check_local(robustness: float, device: str) -> None:
+    """What a service does not take must not seem to hold."""
+    for option, given, default in (("--robustness", robustness, ROBUSTNESS), ("--device", device, DEVICE)):
+        if given != default:
+            raise ConfigError(f"{option} is {given}, which a service does not take; leave it out, or leave out --url.")
 
 
 def explain_at(url: str, model: str, records: Path, asked: Asked, json: bool) -> None:

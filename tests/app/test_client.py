@@ -18,6 +18,7 @@ from models.errors import ConfigError
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import csv
+from tests.app.recourse import recourse
 
 __all__ = ["database", "server", "service", "shared_database_url"]
 
@@ -133,6 +134,12 @@ def test_events_are_read_with_comments_between() -> None:
         ("7", "progress", {"step": 1}),
         ("", "message", {"a": 2}),
     ]
+
+
+@pytest.mark.parametrize("option", ["--robustness=0.9", "--device=cuda"])
+def test_the_command_line_does_not_drop_an_option_without_a_word(option: str) -> None:
+    outcome = recourse("explain", "loans", "no.csv", "--target", "approved", "--url", "http://127.0.0.1:9", option)
+    assert option.partition("=")[0] in outcome.complaint
 
 
 def test_the_command_line_needs_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
