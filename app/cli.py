@@ -4,6 +4,7 @@ Nothing here imports torch, pandas or SQLAlchemy: the plain install has no torch
 imports its work when it runs.
 """
 
+import errno
 from collections.abc import Sequence
 
 import typer
@@ -18,6 +19,7 @@ from app.commands.train import train
 from models.errors import RecourseError
 
 BAD_REQUEST = 2
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 WORKER_EXTRA = frozenset(
     {
         "catboost",
@@ -98,6 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=arguments, prog_name="recourse")
     except RecourseError as error:
         complain(str(error))
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        complain(f"The output could not be written whole: {error.strerror}; make room and run the command again.")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in WORKER_EXTRA:

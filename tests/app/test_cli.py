@@ -46,6 +46,15 @@ def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_told() -> None:
+    code = "from app.cli import main\nmain(['data', 'moons'])"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("The output could not be written whole: No space left on device;")
+
+
 def test_a_missing_module_of_ours_is_not_blamed_on_the_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "app.commands.data_run", None)
     with pytest.raises(ModuleNotFoundError, match="data_run"):
