@@ -124,7 +124,7 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
     if "kind" in changes:
         raise SchemaError(f"The kind of '{name}' can be set only while the schema is inferred from its data.")
     if unknown := sorted(set(changes) - OVERRIDABLE):
-        known = ", ".join(sorted(OVERRIDABLE))
+        known = ", ".join(sorted({"kind", *OVERRIDABLE}))
         raise SchemaError(f"The override of '{name}' has the unknown key '{unknown[0]}'; the keys are {known}.")
     if feature.is_categorical and (misplaced := sorted({"lower", "upper", "step"} & set(changes))):
         raise SchemaError(f"Feature '{name}' is categorical, so it has no '{misplaced[0]}'.")

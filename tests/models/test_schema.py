@@ -57,7 +57,7 @@ def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
     ("name", "change", "message"),
     [
         ("weight", {}, "no feature 'weight'"),
-        ("age", {"colour": 1}, "'age' has the unknown key 'colour'"),
+        ("age", {"colour": 1}, "'age' has the unknown key 'colour'; the keys are .*kind"),
         ("age", {"lower": 95}, "'age' has the bounds 95 to 90"),
         ("age", {"lower": 18}, "bounds 18 to 90 of 'age' exclude training data, which reaches from 17 to 90"),
         ("age", {"upper": 60}, "'age' exclude training data"),
