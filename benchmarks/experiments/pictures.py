@@ -16,7 +16,7 @@ from benchmarks.experiments.summary import summarise
 
 COLOURS = (
     *("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"),
-    *("#da8bc3", "#8c8c8c", "#ccb974", "#64b5cd", "#2f4b7c"),
+    *("#da8bc3", "#8c8c8c", "#ccb974", "#64b5cd", "#2f4b7c", "#1b7837"),
 )
 PAPER_COLOUR = "#222222"
 

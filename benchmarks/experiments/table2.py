@@ -22,7 +22,7 @@ CHEAP = (3.0, 6.0)
 """Prices above those that the frontier is measured at: some rivals spend very little."""
 
 FEW_QUERIES = 10
-MARKERS = "oDdsv^<>XPh"
+MARKERS = "oHDdsv^<>XPh"
 """In the order of the methods."""
 
 

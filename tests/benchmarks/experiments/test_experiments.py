@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.experiments import ablation, distillation, proxies, sex, spearman, surface
+from benchmarks.experiments import ablation, distillation, proxies, sex, spearman, surface, table2
 from benchmarks.experiments.bench import Bench, Settings, quick_settings
 from benchmarks.experiments.catalogue import NAMES, catalogue
 from benchmarks.experiments.command import find_experiment
 from benchmarks.experiments.experiment import Row
-from benchmarks.experiments.methods import LEAN, answers_of, config_of
+from benchmarks.experiments.methods import LEAN, METHODS, answers_of, config_of
+from benchmarks.experiments.pictures import COLOURS
 from benchmarks.quality_run import Places
 from models.config import fast
 from models.datasets.dataset import Dataset
@@ -115,3 +116,7 @@ def test_as_many_women_as_men_are_asked_and_those_who_stay_are_counted(tmp_path:
     assert sex.run(bench, "queries").values["female"] == 0.5
     after = sex.run(bench, "counterfactuals").values
     assert 0.0 <= after["female"] <= 1.0 and after["records"] <= 12
+
+
+def test_every_method_has_its_own_mark_and_colour() -> None:
+    assert len(set(table2.MARKERS)) >= len(METHODS) and len(set(COLOURS)) >= len(METHODS)
