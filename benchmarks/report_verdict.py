@@ -2,7 +2,8 @@
 
 Each rival is met at its own cost, on the records that it answered and the seeds that both have. Our points are the
 dial's settings, the answers at the paper's cost, the verified ones at each agreement, and the record left as it is;
-between two of them lies their mixture: some records answered the one way, the others the other way. Ahead is at least
+between two of them that share a training lies their mixture: some records answered the one way, the others the other
+way. Ahead is at least
 the rival's validity for no more cost; against a black-box rival, with fewer queries.
 """
 
@@ -65,8 +66,8 @@ def _meet(rows: Sequence[Row], dataset: str, rival: str) -> Meeting | None:
     if cost is None or validity is None or records is None:
         return None
     queries = mean_of(both, dataset, rival, "queries") or 0.0
-    points = our_points(both, dataset, records)
-    reached = [point for point in (*points, *_mixtures(points, cost)) if point.cost <= cost]
+    every = [each for points in our_points(both, dataset, records) for each in (*points, *_mixtures(points, cost))]
+    reached = [point for point in every if point.cost <= cost]
     ahead = [point for point in reached if point.validity >= validity]
     best = min(ahead, key=lambda point: (point.queries, -point.validity, point.cost), default=None)
     best = best or max(reached, key=lambda point: (point.validity, -point.queries))
@@ -77,29 +78,31 @@ def _seeds(rows: Sequence[Row], dataset: str, variant: str) -> set[int]:
     return {row.seed for row in rows if (row.dataset, row.variant) == (dataset, variant)}
 
 
-def our_points(rows: Sequence[Row], dataset: str, records: float) -> list[Point]:
-    """All of our settings, measured on the first `records` records where a rival answered no more than those"""
-    training = mean_of(rows, dataset, "densityflow", "queries") or 0.0
+def our_points(rows: Sequence[Row], dataset: str, records: float) -> list[list[Point]]:
+    """All of our settings, measured on the first `records` records where a rival answered no more than those
+
+    A list for each trained model: a mixture of two models would have to pay for the training of both.
+    """
     few = "few " if records < (mean_of(rows, dataset, "densityflow", "records") or 0.0) else ""
-    points = [Point(0.0, 0.0, training, "left as they are")]
-    for method in DIALS:
-        points += _dial_points(rows, dataset, method, few)
+    whole, lean = (_dial_points(rows, dataset, method, few) for method in DIALS)
+    training = mean_of(rows, dataset, "densityflow", "queries") or 0.0
     verified = [f"verified {few}cost", f"verified {few}validity", "verified queries"]
     for method, limit in VERIFIED.items():
         curves = (mean_curve(rows, dataset, method, name) for name in verified)
         for cost, validity, each in zip(*curves, strict=True):
-            points.append(Point(cost, validity, training + each * records, f"verified by {limit}"))
-    return points
+            whole.append(Point(cost, validity, training + each * records, f"verified by {limit}"))
+    return [whole, lean]
 
 
 def _dial_points(rows: Sequence[Row], dataset: str, method: str, few: str) -> list[Point]:
-    """The settings of the dial, and the one that is set to the paper's cost"""
-    measures = ("cost", "validity")
+    """No answer at all, the dial set to the paper's cost, and its other settings; nothing where it did not run"""
+    cost, validity = (mean_of(rows, dataset, method, f"{few}{name}") for name in ("cost", "validity"))
+    if cost is None or validity is None:
+        return []
     queries, how = mean_of(rows, dataset, method, "queries") or 0.0, "dial" if method == "densityflow" else "lean dial"
-    curves = (mean_curve(rows, dataset, method, f"dial {few}{name}") for name in measures)
-    points = [Point(cost, validity, queries, how) for cost, validity in zip(*curves, strict=True)]
-    cost, validity = (mean_of(rows, dataset, method, f"{few}{name}") for name in measures)
-    return points if cost is None or validity is None else [*points, Point(cost, validity, queries, how)]
+    curves = (mean_curve(rows, dataset, method, f"dial {few}{name}") for name in ("cost", "validity"))
+    points = [Point(0.0, 0.0, queries, "left as they are"), Point(cost, validity, queries, how)]
+    return points + [Point(away, valid, queries, how) for away, valid in zip(*curves, strict=True)]
 
 
 def _mixtures(points: Sequence[Point], cost: float) -> list[Point]:

@@ -56,6 +56,17 @@ def test_verified_answers_count_and_their_queries_are_those_of_as_many_records()
     assert [line[-1] for line in meeting_table([OURS, verified, rival("dice", 1.1, 0.98)])] == ["", "▲ ahead"]
 
 
+def test_two_trainings_are_not_mixed() -> None:
+    cheap = {"cost": 0.5, "validity": 0.8, "queries": 240.0, "records": 100.0}
+    lean = Row("moons", 0, "densityflow-lean", cheap, {"dial cost": [0.5], "dial validity": [0.8]}, "")
+    both = [dial("moons", [1.0], [0.99]), lean]
+    (met,) = meetings([*both, rival("nice", 0.6, 0.79)])
+    assert (met.ours.validity, met.ours.queries, met.ours.how) == (0.8, 240.0, "lean dial")
+    # Between 0.5 and 1.0 there is nothing: who wants both pays for both trainings.
+    (met,) = meetings([*both, rival("nice", 0.75, 0.85)])
+    assert not met.ahead and met.ours.validity == 0.8
+
+
 def test_a_rival_that_asks_nothing_is_not_compared_by_queries() -> None:
     (meeting,) = meetings([OURS, rival("ceflow", 1.2, 0.5, queries=0.0)])
     assert meeting.fewer_queries
