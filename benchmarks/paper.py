@@ -1,8 +1,8 @@
 """All of the paper's experiments, or some by name, then the report: `python -m benchmarks.paper [--quick] [NAME ...]`.
 
-What is finished is not run again. The public data sets are read from the folder that RECOURSE_DATA names. A training
-takes about a minute of the processor (Adult 1.5, Musk 2), a rival 15 s on a data set: by these units the whole, five
-seeds, takes about nine hours of one core, 4.5 hours on two; `--quick` takes about twenty minutes of one core.
+What is finished is not run again. The public data sets are read from the folder that RECOURSE_DATA names. REPORT.md
+says how long the runs behind it took: on two cores `--quick` takes 13 minutes, Table 2 with five seeds an hour and a
+half, and by what one seed of the others took the whole with five seeds about four and a half hours.
 """
 
 import argparse
