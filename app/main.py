@@ -20,6 +20,7 @@ from app.api import (
 )
 from app.api.body_limit import BodyLimit
 from app.api.request_log import RequestLog
+from app.api.shortcut import ExplainShortcut
 from app.dashboard import mount as dashboard
 from app.db.engine import Database
 from app.explaining.protocol import Explainer
@@ -48,6 +49,8 @@ def create_app(
     problems.install(app)
     openapi.install(app)
     docs.install(app)
+    # The last one added is the first to see a request.
+    app.add_middleware(ExplainShortcut)
     app.add_middleware(BodyLimit, body_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

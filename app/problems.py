@@ -122,10 +122,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _from_framework)
     app.add_exception_handler(RequestValidationError, _from_validation)
     for error in (RecourseError, *DATABASE_AWAY):
-        app.add_exception_handler(error, _from_error)
+        app.add_exception_handler(error, from_error)
 
 
-def _from_error(request: Request, error: Exception) -> JSONResponse:
+def from_error(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a caller; what is refused is counted for the dashboard."""
     principal, refusals = request.scope.get("principal"), getattr(request.app.state, "refusals", None)
     if isinstance(error, RecourseError) and isinstance(principal, Principal) and isinstance(refusals, Refusals):
         kind = kind_of(error)

@@ -16,7 +16,6 @@ from app.errors import AuthenticationError, ForbiddenError
 from app.explaining.protocol import Explainer
 from app.ledger.ledger import Ledger, utc_now
 from app.metrics import Metrics
-from app.problems import request_id_of
 from app.resources import Resources
 from app.services import sessions
 from app.services.idempotency import KeyedBody
@@ -39,7 +38,7 @@ async def authenticate(request: Request) -> Principal:
     known = request.scope.get("principal")
     if isinstance(known, Principal):
         return known
-    principal = None if _has_session(request) else resources_of(request).keys.remembered(_bearer(request))
+    principal = remembered(request)
     if principal is None:
         principal = await to_thread.run_sync(identify, request)
     if _has_session(request) and request.method not in ("GET", "HEAD"):
@@ -50,24 +49,31 @@ async def authenticate(request: Request) -> Principal:
     return principal
 
 
+def remembered(request: Request) -> Principal | None:
+    """The holder of the key in the Authorization header if it was looked up lately; None too for a session."""
+    key = _sent_key(request)
+    return resources_of(request).keys.remembered(key) if key else None
+
+
 def identify(request: Request) -> Principal:
     """The same as the database has it now: it blocks, and remembers nothing."""
     resources = resources_of(request)
     if _has_session(request):
         return sessions.resume(resources.database, resources.keyring, request.cookies[sessions.COOKIE], utc_now())
-    return resources.keys.look_up(_bearer(request))
+    key = _sent_key(request)
+    if not key:
+        raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
+    return resources.keys.look_up(key)
 
 
 def _has_session(request: Request) -> bool:
     return "Authorization" not in request.headers and sessions.COOKIE in request.cookies
 
 
-def _bearer(request: Request) -> str:
+def _sent_key(request: Request) -> str:
+    """The key in the Authorization header, or nothing."""
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key:
-        raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
-    return key
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 class KeyedRoute(APIRoute):
@@ -150,10 +156,6 @@ async def _keyed_body(
     return None if key is None else KeyedBody.of(key, await request.body())
 
 
-async def _request_id(request: Request) -> str:
-    return request_id_of(request)
-
-
 ClientCaller = Annotated[Principal, Depends(_at_least(Role.CLIENT))]
 AdminCaller = Annotated[Principal, Depends(_at_least(Role.ADMIN))]
 ResourcesDep = Annotated[Resources, Depends(_resources)]
@@ -165,4 +167,3 @@ QueueDep = Annotated[TrainingQueue, Depends(_queue)]
 ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
-RequestId = Annotated[str, Depends(_request_id)]

@@ -1,14 +1,18 @@
 """POST /explain, and KServe's form of it."""
 
 from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
 
-from app.api.dependencies import ClientCaller, IdempotencyKey, KeyedRoute, RequestId, ResourcesDep
+from app.api.dependencies import ClientCaller, IdempotencyKey, KeyedRoute, ResourcesDep
 from app.api.hangup import unless_gone
+from app.explaining.request import ExplainRequest
+from app.problems import request_id_of
+from app.resources import Resources
 from app.schemas.explain import ExplainAnswerBody, ExplainBody, InstancesBody
 from app.schemas.fields import NameInPath
 from app.schemas.problem import WITH_BODY, problems
 from app.services.explain import explain_once
-from app.services.idempotency import REPLAYED, Answer
+from app.services.idempotency import REPLAYED, KeyedBody
 
 router = APIRouter(tags=["explain"], route_class=KeyedRoute)
 FAILURES = problems(*WITH_BODY, 404, 409, 429, 502, 504)
@@ -19,7 +23,6 @@ async def explain(
     body: ExplainBody,
     caller: ClientCaller,
     resources: ResourcesDep,
-    request_id: RequestId,
     key: IdempotencyKey,
     http: Request,
 ) -> Response:
@@ -27,8 +30,7 @@ async def explain(
 
     One bad record never fails its neighbours: it gets its own `error`. Each answer is kept as a decision record.
     """
-    work = explain_once(resources, caller.tenant_id, request_id, key, body.to_request())
-    return _respond(await unless_gone(http, work))
+    return await answer(http, resources, caller.tenant_id, key, body.to_request())
 
 
 @router.post(
@@ -39,16 +41,20 @@ async def explain_kserve(
     body: InstancesBody,
     caller: ClientCaller,
     resources: ResourcesDep,
-    request_id: RequestId,
     key: IdempotencyKey,
     http: Request,
 ) -> Response:
     """POST /explain as KServe's v1 protocol has it: `instances` instead of `records`, the model in the path."""
-    work = explain_once(resources, caller.tenant_id, request_id, key, body.to_request(name))
-    return _respond(await unless_gone(http, work))
+    return await answer(http, resources, caller.tenant_id, key, body.to_request(name))
 
 
-def _respond(answer: Answer) -> Response:
-    """The body is JSON already."""
-    headers = {REPLAYED: "true"} if answer.replayed else None
-    return Response(answer.body, answer.status, headers, media_type="application/json")
+ROUTE = next(route for route in router.routes if isinstance(route, APIRoute) and route.path == "/explain")
+
+
+async def answer(
+    http: Request, resources: Resources, tenant_id: int, key: KeyedBody | None, asked: ExplainRequest
+) -> Response:
+    """The answer, unless the caller hangs up; its body is JSON already."""
+    found = await unless_gone(http, explain_once(resources, tenant_id, request_id_of(http), key, asked))
+    headers = {REPLAYED: "true"} if found.replayed else None
+    return Response(found.body, found.status, headers, media_type="application/json")

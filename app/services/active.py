@@ -2,14 +2,13 @@
 
 Which one is active is asked at every request: a switch counts from the moment that it is committed, whoever made it.
 Nearly always it is the same as the last time. So the search begins with that one while the database is asked, and is
-begun anew in the rare case that the answer is another.
+begun anew in the rare case that the answer is another. One read answers all who asked before it began.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-from anyio import to_thread
+from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias, TypeVar
 
 from app.db import serving
 from app.db.engine import Database
@@ -18,18 +17,24 @@ from app.errors import NotFoundError
 
 MOST_NAMES = 10_000
 T = TypeVar("T")
+Named: TypeAlias = tuple[int, str]
+"""A tenant's id and a model's name."""
+Found: TypeAlias = dict[Named, AnyRow | None]
 
 
 class ActiveVersions:
-    """Reads the database, and remembers what it read. It is used on one event loop."""
+    """Reads the database in a thread of its own, and remembers what it read. It is used on one event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._last: dict[tuple[int, str], AnyRow] = {}
+        self._last: dict[Named, AnyRow] = {}
+        self._waiting: list[tuple[Named, asyncio.Future[AnyRow | None]]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="active")
 
     async def look_up(self, tenant_id: int, name: str) -> AnyRow:
         """version_id, number and model, as they are now; NotFoundError if nothing was trained under the name."""
-        found = await to_thread.run_sync(self._read, tenant_id, name)
+        found = await self._ask((tenant_id, name))
         if found is None:
             self._last.pop((tenant_id, name), None)
             raise NotFoundError(f"there is no trained model '{name}': see GET /models")
@@ -54,6 +59,30 @@ class ActiveVersions:
             await asyncio.gather(begun, return_exceptions=True)
         return version, await work(version)
 
-    def _read(self, tenant_id: int, name: str) -> AnyRow | None:
+    async def _ask(self, named: Named) -> AnyRow | None:
+        answer: asyncio.Future[AnyRow | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((named, answer))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_all())
+        return await answer
+
+    async def _read_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            try:
+                found = await loop.run_in_executor(self._thread, self._read, {named for named, _ in group})
+            # Everyone of the group is told why there is no answer.
+            except Exception as error:
+                for _, answer in group:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for named, answer in group:
+                if not answer.done():
+                    answer.set_result(found[named])
+        self._reading = None
+
+    def _read(self, wanted: Collection[Named]) -> Found:
         with self._database.reading() as connection:
-            return serving.find_active(connection, tenant_id, name)
+            return {named: serving.find_active(connection, *named) for named in wanted}

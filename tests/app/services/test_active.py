@@ -1,7 +1,8 @@
 """A search that begins with the version of the last time: a switch counts at once, and nothing is left running."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from threading import Event
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,7 +13,7 @@ from app.db.model_versions import NewVersion
 from app.db.types import AnyRow
 from app.errors import NotFoundError
 from app.ledger.ledger import utc_now
-from app.services.active import ActiveVersions
+from app.services.active import ActiveVersions, Found, Named
 from tests.app.conftest import Customer
 
 
@@ -109,7 +110,7 @@ def test_a_database_that_is_away_lets_nobody_be_answered(
     publish(database, customer)
     active, work = ActiveVersions(database), Work()
 
-    def away(tenant_id: int, name: str) -> None:
+    def away(wanted: object) -> None:
         raise OSError("away")
 
     async def test() -> None:
@@ -132,5 +133,38 @@ def test_names_that_nobody_trained_and_other_tenants(database: Database, custome
             with pytest.raises(NotFoundError, match=f"no trained model '{name}'"):
                 await active.search(tenant_id, name, work)
         assert len(work.begun) == 1
+
+    run(test)
+
+
+def test_one_read_answers_all_who_asked_before_it_began(
+    database: Database, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, active = publish(database, customer), ActiveVersions(database)
+    reads, go_on, read = list[object](), Event(), active._read
+
+    def slow(wanted: Collection[Named]) -> Found:
+        found = read(wanted)
+        reads.append(wanted)
+        go_on.wait(10)
+        return found
+
+    async def ask() -> UUID:
+        version_id: UUID = (await active.look_up(customer.tenant_id, "loans")).version_id
+        return version_id
+
+    async def test() -> None:
+        monkeypatch.setattr(active, "_read", slow)
+        early = asyncio.create_task(ask())
+        while not reads:
+            await asyncio.sleep(0.01)
+        second = publish(database, customer)
+        late = [asyncio.create_task(ask()) for _ in range(50)]
+        await asyncio.sleep(0.05)
+        late.pop().cancel()
+        go_on.set()
+        assert await early == first
+        assert set(await asyncio.gather(*late)) == {second}
+        assert len(reads) == 2
 
     run(test)
