@@ -29,21 +29,24 @@ def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object
     """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
     _check_shape(frame, label)
     table = override_table(overrides or {})
-    names = [str(name) for name in frame.columns if name != label]
-    if unknown := sorted(set(table) - set(names)):
-        known = ", ".join(names)
-        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
-    features = tuple(_infer_feature(name, frame[name], table.get(name, {}).get("kind")) for name in names)
+    features = _infer_all(frame, [name for name in frame.columns if name != label], table)
     inferred = Schema(features, label, infer_classes(frame[label], label))
     rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
     return inferred.with_overrides({"features": rest})
 
 
-def infer_features(frame: pd.DataFrame) -> tuple[Feature, ...]:
-    """What each column would be as a feature, before anybody has said which of them is the label."""
+def infer_features(frame: pd.DataFrame, overrides: Mapping[str, object] | None = None) -> tuple[Feature, ...]:
+    """What each column would be as a feature, before anybody has said which is the label; overrides set kinds only."""
     if frame.empty:
         raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
-    return tuple(_infer_feature(str(name), frame[name], None) for name in frame.columns)
+    return _infer_all(frame, list(frame.columns), override_table(overrides or {}))
+
+
+def _infer_all(frame: pd.DataFrame, names: list[str], table: Mapping[str, Mapping[str, object]]) -> tuple[Feature, ...]:
+    if unknown := sorted(set(table) - set(names)):
+        known = ", ".join(map(str, names))
+        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
+    return tuple(_infer_feature(str(name), frame[name], table.get(name, {}).get("kind")) for name in names)
 
 
 def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:

@@ -26,9 +26,14 @@ def csv(frame: pd.DataFrame = LOANS) -> bytes:
 
 
 def upload(
-    client: httpx.Client, content: bytes, label: str | None = "approved", name: str = "loans.csv"
+    client: httpx.Client,
+    content: bytes,
+    label: str | None = "approved",
+    name: str = "loans.csv",
+    categories: tuple[str, ...] = (),
 ) -> httpx.Response:
-    return client.post("/datasets", files={"file": (name, content)}, data={"label": label} if label else {})
+    fields = {"categories": list(categories), **({"label": label} if label else {})}
+    return client.post("/datasets", files={"file": (name, content)}, data=fields)
 
 
 def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) -> None:
@@ -108,6 +113,43 @@ def test_a_bad_table_is_refused_with_the_reason(service: Service, content: bytes
     answer = upload(service.client, content)
     assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
     assert service.viewer.get("/datasets").json()["items"] == [], "nothing is kept"
+
+
+SAVINGS = [str(100 * n) for n in range(40)]
+STRAY = {
+    "12 EUR": "'12 EUR' in row 8; write it as a plain number",
+    "n/a?": "'n/a?' in row 8; leave it empty if it is missing",
+}
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+@pytest.mark.parametrize("label", ["approved", None])
+@pytest.mark.parametrize("stray", STRAY)
+def test_numbers_with_a_stray_text_are_refused(service: Service, stray: str, label: str | None, parquet: bool) -> None:
+    frame = LOANS.assign(savings=[*SAVINGS[:7], stray, *SAVINGS[8:]])
+    buffer = io.BytesIO(csv(frame))
+    if parquet:
+        frame.to_parquet(buffer := io.BytesIO())
+    answer = upload(service.client, buffer.getvalue(), label)
+    assert answer.status_code == 422, answer.text
+    way_out = "or send the form field categories=savings if it is a category."
+    assert answer.json()["detail"] == f"Column 'savings' holds numbers, but {STRAY[stray]}, {way_out}"
+
+
+def test_dates_are_refused_unless_they_are_said_to_be_categories(service: Service) -> None:
+    frame = LOANS.assign(month=["2024-01-01", "2024-02-01"] * 20)
+    answer = upload(service.client, csv(frame))
+    assert (answer.status_code, "'month' holds dates; replace it" in answer.text) == (422, True)
+    for label in ("approved", None):
+        answer = upload(service.client, csv(frame), label, categories=("month", "housing"))
+        month = next(one for one in answer.json()["schema"]["features"] if one["name"] == "month")
+        assert month["categories"] == ["2024-01-01", "2024-02-01"]
+
+
+def test_only_columns_can_be_said_to_be_categories(service: Service) -> None:
+    for label in ("approved", None):
+        answer = upload(service.client, csv(), label, categories=("shoe_size",))
+        assert (answer.status_code, "'shoe_size', which is no feature" in answer.text) == (422, True)
 
 
 def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -> None:
