@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 import pandas as pd
 
+from models.codes import is_code, is_plain_number
 from models.errors import DataError
 from models.frames import plain_values
 
@@ -14,7 +15,6 @@ LEAST_NUMBERS = 10
 LEAST_SHARE = 0.9
 MOST_SHOWN = 100
 
-_PLAIN = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _WRITTEN = re.compile(r"\s*[-+]?[$€£¥]?\s*[-+]?\d+([,.'\s_]\d{3})*([.,]\d+)?\s*[%$€£¥]?\s*")
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))\s*")
 
@@ -31,8 +31,8 @@ def _find_fault(values: list[object]) -> str | None:
     counts = Counter(value for value in values if isinstance(value, str))
     if _share(_DATE, counts) >= LEAST_SHARE:
         return "dates; replace it by a number, such as months ago"
-    plain = {text for text in counts if _PLAIN.fullmatch(text)}
-    if len(plain) == len(counts):
+    plain = {text for text in counts if is_plain_number(text)}
+    if len(plain) == len(counts) or any(map(is_code, counts)):
         return None
     numbers = plain | {text for text in counts if _WRITTEN.fullmatch(text)}
     if len(numbers) < LEAST_NUMBERS or sum(counts[text] for text in numbers) < LEAST_SHARE * counts.total():

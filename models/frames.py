@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from models.codes import written_numbers
 from models.errors import RecordError
 from models.grid import snap
 from models.matrix import Records
@@ -55,7 +56,7 @@ def plain_values(series: pd.Series) -> list[object]:
 
 def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> column (n,) of the record matrix"""
-    if not feature.is_categorical and holds_numbers(series):
+    if not feature.is_categorical and holds_numbers(series := written_numbers(series)):
         return _parse_numbers(feature, series.to_numpy(dtype=np.float64, na_value=np.nan))
     column = np.empty(len(series))
     for row, value in enumerate(plain_values(series)):

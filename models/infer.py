@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from models.codes import is_code, written_numbers
 from models.errors import DataError, SchemaError
 from models.frames import holds_numbers, plain_values
 from models.grid import MOST_STEPS, snap, snap_value
@@ -137,7 +138,7 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
     if count > MOST_CATEGORIES or count == len(series) > LEAST_CLASS_ROWS:
         raise DataError(
             f"Column '{name}' has {count} categories in {len(series)} rows, more than {MOST_CATEGORIES} "
-            "or one a row; drop it if it names the rows, else merge its categories."
+            f"or one a row; drop it if it names the rows, else merge its categories{_code_hint(distinct)}."
         )
     _check_spaces(f"Column '{name}'", distinct)
     categories, ordered = sort_naturally(list(distinct)), False
@@ -145,6 +146,11 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
         listed = [category_text(value) for value in series.cat.categories]
         categories, ordered = tuple(text for text in listed if text in distinct), True
     return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+
+
+def _code_hint(texts: Iterable[str]) -> str:
+    code = min(filter(is_code, texts), default=None)
+    return "" if code is None else f"; if it is a number, write it without leading zeros, unlike {code!r}"
 
 
 def _check_spaces(owner: str, texts: Iterable[str]) -> None:
@@ -158,6 +164,7 @@ def _check_spaces(owner: str, texts: Iterable[str]) -> None:
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> its values that are there (at most n,), all finite"""
+    series = written_numbers(series)
     for value in [] if holds_numbers(series) else plain_values(series.dropna()):
         if not isinstance(value, NUMBERS) or isinstance(value, FLAGS):
             raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert it first.")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from models.errors import DataError, SchemaError
+from models.frames import to_records
 from models.infer import infer_features, infer_schema, infer_step, sort_naturally
 from models.schema import Feature, Kind
 
@@ -75,6 +76,14 @@ def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
     schema = infer_schema(frame, "label", {"features": {"code": code, "size": {"kind": "numeric", "step": 0.5}}})
     assert schema.features[1].categories == ("1", "2") and schema.features[1].nullable
     assert schema.features[0] == Feature("size", Kind.NUMERIC, 0, 11, 0.5)
+
+
+def test_codes_are_numbers_where_an_override_says_so() -> None:
+    frame = frame_with(code=["007", None, "12"] * 4)
+    assert infer_schema(frame, "label").features[1].categories == ("007", "12")
+    schema = infer_schema(frame, "label", {"features": {"code": {"kind": "integer"}}})
+    assert schema.features[1] == Feature("code", Kind.INTEGER, 7, 12, 1, nullable=True)
+    assert to_records(schema, frame)[[0, 2], 1].tolist() == [7, 12]
 
 
 @pytest.mark.parametrize(
@@ -148,5 +157,8 @@ def test_texts_that_differ_only_in_spaces_are_refused(other: str) -> None:
 
 def test_too_many_categories() -> None:
     frame = pd.DataFrame({"street": [f"s{row // 2}" for row in range(402)], "label": [0, 1] * 201})
-    with pytest.raises(DataError, match="'street' has 201 categories in 402 rows, more than 200"):
+    with pytest.raises(DataError, match=r"'street' has 201 categories in 402 rows, more than 200 .* its categories\.$"):
         infer_schema(frame, "label")
+    padded = frame.assign(street=[f"{row // 2:03}" for row in range(402)])
+    with pytest.raises(DataError, match="if it is a number, write it without leading zeros, unlike '000'"):
+        infer_schema(padded, "label")

@@ -60,6 +60,13 @@ def test_none_is_a_word_and_na_is_a_missing_value(service: Service) -> None:
     assert (savings["kind"], savings["nullable"]) == ("integer", True)
 
 
+def test_codes_with_leading_zeros_are_categories(service: Service) -> None:
+    frame = LOANS.assign(branch=["00123", "", "0", "7"] * 10, share=["0.5", "0", "-0.25", "1"] * 10)
+    *_, branch, share = upload(service.client, csv(frame)).json()["schema"]["features"]
+    assert (branch["categories"], branch["nullable"]) == (["0", "7", "00123"], True)
+    assert (share["kind"], share["step"]) == ("numeric", 0.01)
+
+
 def test_without_a_label_there_are_features_only(service: Service) -> None:
     answer = upload(service.client, csv(), label=None).json()
     assert [feature["name"] for feature in answer["schema"]["features"]] == ["income", "housing", "approved"]
