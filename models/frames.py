@@ -49,6 +49,12 @@ def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:
     return codes
 
 
+def with_floats(frame: pd.DataFrame) -> pd.DataFrame:
+    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
+    decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
+    return frame.astype(dict.fromkeys(decimals, "float64"))
+
+
 def plain_values(series: pd.Series) -> list[object]:
     """series (n,) -> n Python values; None where pandas sees a missing one"""
     return series.astype(object).where(series.notna(), None).tolist()

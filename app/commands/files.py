@@ -11,7 +11,7 @@ import pandas as pd
 from models.codes import code_positions
 from models.documents import read_mapping
 from models.errors import DataError, SchemaError
-from models.frames import MISSING_TEXTS
+from models.frames import MISSING_TEXTS, with_floats
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -26,7 +26,7 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
         endings = ", ".join((*CSV_ENDINGS, *PARQUET_ENDINGS))
         raise DataError(f"The file '{path}' has an unknown ending; the endings are {endings}.")
     try:
-        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else _read_parquet(path)
+        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else with_floats(pd.read_parquet(path))
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file '{path}' is empty; it needs a header line and rows.") from error
     except UnicodeDecodeError as error:
@@ -57,13 +57,6 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise SchemaError(f"The schema file has the key '{key}' twice in one object; keep one of them.")
         document[key] = value
     return document
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
-    frame = pd.read_parquet(path)
-    decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
-    return frame.astype(dict.fromkeys(decimals, "float64"))
 
 
 def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:

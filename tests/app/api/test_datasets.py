@@ -1,6 +1,7 @@
 """Tables are uploaded, understood, and refused with the reason."""
 
 import io
+from decimal import Decimal
 from pathlib import Path
 
 import httpx
@@ -176,6 +177,16 @@ def test_a_parquet_bomb_that_says_nothing_of_itself(service: Service, kind: pa.D
     answer = upload(service.client, buffer.getvalue())
     assert answer.status_code in (413, 422), answer.text
     assert "when unpacked" in answer.text or "holds lists" in answer.text
+
+
+def test_decimals_of_parquet_are_numbers(service: Service) -> None:
+    buffer = io.BytesIO()
+    savings = pa.array([Decimal(n) / 4 for n in range(40)])
+    pq.write_table(pa.Table.from_pandas(LOANS).append_column("savings", savings), buffer)
+    answer = upload(service.client, buffer.getvalue())
+    assert answer.status_code == 201, answer.text
+    found = answer.json()["schema"]["features"][-1]
+    assert [found[key] for key in ("kind", "lower", "upper", "step")] == ["numeric", 0, 9.75, 0.01]
 
 
 def test_parquet_keeps_what_columns_are(service: Service) -> None:
