@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
@@ -56,9 +57,7 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     started = perf_counter()
     members, (config, limit) = choose_members(order.settings.members), make_config(order.settings)
     find_device(config.device)
-    overrides = read_overrides(order.schema) if order.schema is not None else {}
-    dataset = with_overrides(find_data(order.data, order.label), order.label, overrides)
-    check_kinds(dataset)
+    dataset = read_data(order.data, order.label, order.schema)
     study = make_study(dataset, order.seed)
     check_top_features(config, study)
     with Bars(console) as bars:
@@ -69,6 +68,14 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     return Trained(order, dataset.name, study, pair.model, names, accuracy, limit, content_hash, seconds)
 
 
+def read_data(data: str, label: str | None, schema: Path | None) -> Dataset:
+    """DATA of the command line with the overrides of its schema file."""
+    overrides = read_overrides(schema) if schema is not None else {}
+    dataset = with_overrides(find_data(data, label), label, overrides)
+    _check_kinds(dataset)
+    return dataset
+
+
 def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, object]) -> Dataset:
     """The data set with the label that was asked for; a file's overrides win over its own."""
     merged = dict(override_table(dataset.overrides))
@@ -77,7 +84,7 @@ def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, 
     return replace(dataset, label=label or dataset.label, overrides={"features": merged})
 
 
-def check_kinds(dataset: Dataset) -> None:
+def _check_kinds(dataset: Dataset) -> None:
     """The schema file may say of a column of numbers or dates that it is a category."""
     said = {name for name, changes in override_table(dataset.overrides).items() if "kind" in changes}
 
