@@ -189,15 +189,25 @@ def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable
     if lower >= upper:
         spread = f"{np.ptp(numbers):.3g} around {numbers[0]}"
         raise DataError(f"Column '{name}' varies only by {spread}; subtract that number or drop the column.")
+    if step > (usual := _usual_spread(numbers)) and not np.array_equal(snap(numbers, step), numbers):
+        lost = f"beside which its other values, usually at most {usual:.3g} apart, vanish"
+        raise DataError(f"Column '{name}' reaches {largest:.3g}, {lost}; correct or drop that row.")
     return Feature(name, kind, lower, upper, step, nullable=nullable)
 
 
 def infer_step(numbers: NDArray[np.float64]) -> float:
-    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their spread."""
-    largest, spread = float(np.abs(numbers).max()), float(numbers.std())
+    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their usual spread."""
+    largest = float(np.abs(numbers).max())
     for decimals in range(MOST_DECIMALS + 1):
         step = 10.0**-decimals
         if largest <= MOST_STEPS * step and np.array_equal(snap(numbers, step), numbers):
             return step
     finest = math.ceil(math.log10(largest / MOST_STEPS))
-    return float(10.0 ** max(math.floor(math.log10(spread)) - 6, finest))
+    return float(10.0 ** max(math.floor(math.log10(_usual_spread(numbers))) - 6, finest))
+
+
+def _usual_spread(numbers: NDArray[np.float64]) -> float:
+    """The standard deviation of numbers (n,), at most the width of all but the extreme twentieths of what they are."""
+    deviation, distinct = float(numbers.std()), np.unique(numbers)
+    lower, upper = np.quantile(distinct, 0.05, method="higher"), np.quantile(distinct, 0.95, method="lower")
+    return min(deviation, float(upper - lower)) if lower < upper else deviation

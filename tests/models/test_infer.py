@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from models.errors import DataError, SchemaError
 from models.frames import to_records
@@ -51,6 +52,22 @@ def test_steps_are_the_decimals_or_a_millionth_of_the_spread() -> None:
     assert infer_step(np.array([0.0, 1 / 3, 2 / 3])) == 1e-7
     assert infer_step(np.array([0.0, 1e7 / 3, 2e7 / 3])) == 1.0
     assert infer_step(np.array([1e9 + 1 / 3, 1e9 + 2 / 3])) >= 1e9 / 2**46
+
+
+@pytest.mark.parametrize("values", [np.arange(1, 100) / 3, np.repeat(np.arange(12) / 3, 500), -np.arange(1, 100) / 3])
+def test_one_huge_value_does_not_make_the_step_coarse(values: NDArray[np.float64]) -> None:
+    for extremes in ([1e8], [1e8, -1e8]):
+        assert infer_step(values) <= infer_step(np.append(values, extremes)) <= 1e-5
+    amounts = np.append(np.arange(1000) / 4, 999_999_999_999.0)
+    assert infer_step(amounts) == 0.1, "the finest that reaches so far"
+
+
+def test_a_value_beside_which_the_others_vanish_is_refused() -> None:
+    values = [*np.arange(ROWS - 1) / 4, 1e20]
+    with pytest.raises(DataError, match=r"'x' reaches 1e\+20, beside which its other values, .* 2.25 apart, vanish"):
+        infer_schema(frame_with(x=values), "label")
+    rare = pd.DataFrame({"x": [*[0] * 200, 1, 20], "label": [0, 1] * 101})
+    assert infer_schema(rare, "label").features[0].step == 1, "where all lie on the grid, none does"
 
 
 def test_natural_sorting() -> None:
