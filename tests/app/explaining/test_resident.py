@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from app.blackbox.deadline import Deadline
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
 from app.explaining import engine, resident
 from app.explaining.batcher import BatchLimits
 from app.explaining.engine import CountQueries, Outcome, run_batch
 from app.explaining.parsing import ReadyOrder, parse_orders
-from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyOrder
+from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyAnswer, VerifyOrder
 from app.explaining.resident import ResidentExplainer
 from app.explaining.versions import LoadedVersion
 from app.ledger.ledger import Ledger
@@ -204,6 +205,33 @@ def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lendi
 
     run(lender, work)
     assert ledger.balance(*owner).used == lender.cards.count == 2
+
+
+def test_no_tenant_holds_all_threads_that_verify(
+    lender: OneLender, lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
+
+    def ask(version: LoadedVersion, order: VerifyOrder, deadline: Deadline) -> VerifyAnswer:
+        asked.append(order.tenant_id)
+        assert order.tenant_id == 2 or gate.wait(60)
+        return said
+
+    async def work(explainer: ResidentExplainer) -> None:
+        order = VerifyOrder(1, lender.version_id, lending.refused[:1])
+        slow = [asyncio.create_task(explainer.verify(order)) for _ in range(20)]
+        await until(lambda: len(asked) == resident.ASKING_SHARE)
+        assert await asyncio.wait_for(explainer.verify(replace(order, tenant_id=2)), 30) is said
+        gate.set()
+        await asyncio.gather(*slow)
+
+    monkeypatch.setattr(resident, "ask_ensemble", ask)
+    loaded = lender.load(lender.customer.tenant_id, lender.version_id)
+    monkeypatch.setattr(lender, "load", lambda tenant_id, version_id: loaded)
+    try:
+        run(lender, work)
+    finally:
+        gate.set()
 
 
 def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
