@@ -18,7 +18,7 @@ from models.datasets import Dataset
 from models.errors import ConfigError
 from models.model import RecourseModel
 from models.pace import Checkpoints
-from models.schema import Kind, Schema
+from models.schema import Schema
 from models.study import Study, make_study, study_of
 from models.training import train
 from worker.bench import Bench
@@ -81,14 +81,14 @@ def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -
         return study_of(schema, frame, request.seed)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
-    described = Dataset(row.name, frame, label, _categories(row.schema, label))
+    described = Dataset(row.name, frame, label, _told_kinds(row.schema, label))
     return make_study(with_overrides(described, label, request.overrides), request.seed)
 
 
-def _categories(described: Mapping[str, Any], label: str) -> dict[str, object]:
-    """The overrides that keep a category what it was at the upload, even if it looks like a number."""
-    names = [feature["name"] for feature in described.get("features", ()) if feature["kind"] == Kind.CATEGORICAL]
-    return {"features": {name: {"kind": Kind.CATEGORICAL} for name in names if name != label}}
+def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
+    """The overrides that keep each column what the answer to the upload said it is."""
+    kinds = {feature["name"]: {"kind": feature["kind"]} for feature in described.get("features", ())}
+    return {"features": {name: kind for name, kind in kinds.items() if name != label}}
 
 
 def _tell_protected(bench: Bench, study: Study) -> None:

@@ -309,13 +309,18 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
         registered_schema("scores", schema, None, turned)
 
 
-def test_what_was_said_to_be_a_category_at_the_upload_is_trained_as_one(site: Site) -> None:
+def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
     site.submit()
     bench = open_bench(site.settings, site.database, hold(site), lambda: False)
-    said = {"features": [{"name": name, "kind": "categorical"} for name in ("dependents", "decision")]}
-    with site.database.writing() as connection:
-        connection.execute(update(DatasetRow).values(schema=said))
-    for overrides, kind in (({}, Kind.CATEGORICAL), ({"dependents": {"kind": "numeric"}}, Kind.NUMERIC)):
+    asked: list[tuple[str, dict[str, object], Kind]] = [
+        ("categorical", {}, Kind.CATEGORICAL),
+        ("numeric", {}, Kind.NUMERIC),
+        ("categorical", {"dependents": {"kind": "integer"}}, Kind.INTEGER),
+    ]
+    for told, overrides, kind in asked:
+        features = [{"name": "dependents", "kind": told}, {"name": "decision", "kind": "categorical"}]
+        with site.database.writing() as connection:
+            connection.execute(update(DatasetRow).values(schema={"features": features}))
         request = replace(site.request, overrides={"features": overrides})
         schema = read_study(bench, request, None).encoder.schema
         assert schema.features[schema.index("dependents")].kind is kind
