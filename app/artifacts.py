@@ -4,12 +4,14 @@ A location is the name within the store, so that a store can move. A local store
 are fetched once into a cache. What is there under a name is whole, and never changes: names hold hashes or counters.
 """
 
+import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 import fsspec
@@ -19,6 +21,9 @@ from models.errors import ArtifactError, ConfigError
 
 COMPLETE = "manifest.json"
 """Of a folder in a remote store this file is written last: with it the folder is whole."""
+
+LOCK = ".downloads"
+"""Who downloads into a cache holds this file of it."""
 
 
 class ArtifactStore:
@@ -87,6 +92,15 @@ class ArtifactStore:
         if self._files.exists(place):
             self._files.rm(place, recursive=True)
 
+    def clean_cache(self) -> None:
+        """Remove what killed downloads left behind; while any process downloads into the same cache, nothing."""
+        if not self._cache.exists():
+            return
+        # What cannot be removed now is removed at the next start.
+        with suppress(OSError), _holding(self._cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            for partial in list(self._cache.rglob(".*.partial")):
+                _remove(partial)
+
     def _fetch(self, location: str, proof: str) -> Path:
         """The local path of what is whole if `proof` is there."""
         if self._local is not None:
@@ -97,13 +111,17 @@ class ArtifactStore:
         if not cached.exists():
             if not self._files.exists(proof):
                 raise _missing(location)
-            partial = _partial_of(cached)
-            try:
-                self._files.get(self._place(location), str(partial), recursive=True)
-                _move(partial, cached)
-            finally:
-                _remove(partial)
+            with _holding(self._cache, fcntl.LOCK_SH):
+                self._download(location, cached)
         return cached
+
+    def _download(self, location: str, cached: Path) -> None:
+        partial = _partial_of(cached)
+        try:
+            self._files.get(self._place(location), str(partial), recursive=True)
+            _move(partial, cached)
+        finally:
+            _remove(partial)
 
     def _place(self, name: str) -> str:
         """The full path of a name; nothing outside of the store has one."""
@@ -121,9 +139,11 @@ def check_digest(path: Path, digest: str, name: str) -> None:
 
 
 def open_store(settings: Settings) -> ArtifactStore:
-    """The store of RECOURSE_ARTIFACTS_URL, else VAR_DIR/artifacts."""
+    """The store of RECOURSE_ARTIFACTS_URL, else VAR_DIR/artifacts; its cache is clean."""
     url = settings.artifacts_url or str((settings.var_dir / "artifacts").absolute())
-    return ArtifactStore(url, settings.var_dir.absolute() / "cache")
+    store = ArtifactStore(url, settings.var_dir.absolute() / "cache")
+    store.clean_cache()
+    return store
 
 
 def _protocols(files: fsspec.AbstractFileSystem) -> tuple[str, ...]:
@@ -160,6 +180,15 @@ def _move(partial: Path, target: Path) -> None:
         if not target.exists():
             raise
         _remove(partial)
+
+
+@contextmanager
+def _holding(folder: Path, how: int) -> Iterator[None]:
+    """A lock on the folder, shared or not; the system lets go of it when the process ends, however that comes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 def _partial_of(target: Path) -> Path:

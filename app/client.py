@@ -44,11 +44,12 @@ class RecourseClient:
     def close(self) -> None:
         self._http.close()
 
-    def upload(self, path: Path, label: str) -> DataSet:
-        """Send a CSV or Parquet file."""
+    def upload(self, path: Path, label: str, categories: Sequence[str] = ()) -> DataSet:
+        """Send a CSV or Parquet file; `categories`: columns that are some, even if they look like numbers."""
+        fields = {"label": label, "categories": list(categories)}
         with path.open("rb") as file:
             sent: dict[str, tuple[str, IO[bytes]]] = {"file": (path.name, file)}
-            answer = self._sent(self._http.build_request("POST", "/datasets", files=sent, data={"label": label}))
+            answer = self._sent(self._http.build_request("POST", "/datasets", files=sent, data=fields))
         return _read(DataSet, answer)
 
     def train(self, model: str, dataset: UUID, options: Mapping[str, object] | None = None) -> Job:

@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import BoundedSemaphore
 
-from anyio import CapacityLimiter
-
 from app.artifacts import ArtifactStore, open_store
 from app.blackbox.registry import EnsembleRegistry
+from app.blackbox.shared_threads import SharedThreads
 from app.db.engine import Database
 from app.explaining.protocol import Explainer
 from app.keys import Keyring, open_keyring
@@ -21,7 +20,7 @@ from app.settings import Settings
 from app.training.protocol import TrainingQueue
 
 TABLES_AT_ONCE = 2
-ASKING_AT_ONCE = 16
+ASKING_AT_ONCE, ASKING_SHARE = 16, 12
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class Resources:
     stream_room: StreamRoom = field(repr=False)
     table_room: BoundedSemaphore = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
-    asking_room: CapacityLimiter = field(repr=False)
-    """Threads that wait for remote black boxes: not those that everything else needs."""
+    asking: SharedThreads = field(repr=False)
+    """They wait for remote black boxes: not those that everything else needs."""
 
 
 def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
@@ -66,5 +65,5 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         once=Once(database, settings.idempotency_open_seconds),
         stream_room=StreamRoom(settings.max_streams),
         table_room=BoundedSemaphore(TABLES_AT_ONCE),
-        asking_room=CapacityLimiter(ASKING_AT_ONCE),
+        asking=SharedThreads(ASKING_AT_ONCE, ASKING_SHARE),
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from models.codes import written_numbers
 from models.errors import RecordError
 from models.grid import snap
 from models.matrix import Records
@@ -48,6 +49,12 @@ def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:
     return codes
 
 
+def with_floats(frame: pd.DataFrame) -> pd.DataFrame:
+    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
+    decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
+    return frame.astype(dict.fromkeys(decimals, "float64"))
+
+
 def plain_values(series: pd.Series) -> list[object]:
     """series (n,) -> n Python values; None where pandas sees a missing one"""
     return series.astype(object).where(series.notna(), None).tolist()
@@ -55,7 +62,7 @@ def plain_values(series: pd.Series) -> list[object]:
 
 def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> column (n,) of the record matrix"""
-    if not feature.is_categorical and holds_numbers(series):
+    if not feature.is_categorical and holds_numbers(series := written_numbers(series)):
         return _parse_numbers(feature, series.to_numpy(dtype=np.float64, na_value=np.nan))
     column = np.empty(len(series))
     for row, value in enumerate(plain_values(series)):

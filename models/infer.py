@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from models.codes import is_code, written_numbers
 from models.errors import DataError, SchemaError
 from models.frames import holds_numbers, plain_values
 from models.grid import MOST_STEPS, snap, snap_value
@@ -29,21 +30,24 @@ def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object
     """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
     _check_shape(frame, label)
     table = override_table(overrides or {})
-    names = [str(name) for name in frame.columns if name != label]
-    if unknown := sorted(set(table) - set(names)):
-        known = ", ".join(names)
-        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
-    features = tuple(_infer_feature(name, frame[name], table.get(name, {}).get("kind")) for name in names)
+    features = _infer_all(frame, [name for name in frame.columns if name != label], table)
     inferred = Schema(features, label, infer_classes(frame[label], label))
     rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
     return inferred.with_overrides({"features": rest})
 
 
-def infer_features(frame: pd.DataFrame) -> tuple[Feature, ...]:
-    """What each column would be as a feature, before anybody has said which of them is the label."""
+def infer_features(frame: pd.DataFrame, overrides: Mapping[str, object] | None = None) -> tuple[Feature, ...]:
+    """What each column would be as a feature, before anybody has said which is the label; overrides set kinds only."""
     if frame.empty:
         raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
-    return tuple(_infer_feature(str(name), frame[name], None) for name in frame.columns)
+    return _infer_all(frame, list(frame.columns), override_table(overrides or {}))
+
+
+def _infer_all(frame: pd.DataFrame, names: list[str], table: Mapping[str, Mapping[str, object]]) -> tuple[Feature, ...]:
+    if unknown := sorted(set(table) - set(names)):
+        known = ", ".join(map(str, names))
+        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
+    return tuple(_infer_feature(str(name), frame[name], table.get(name, {}).get("kind")) for name in names)
 
 
 def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
@@ -134,7 +138,7 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
     if count > MOST_CATEGORIES or count == len(series) > LEAST_CLASS_ROWS:
         raise DataError(
             f"Column '{name}' has {count} categories in {len(series)} rows, more than {MOST_CATEGORIES} "
-            "or one a row; drop it if it names the rows, else merge its categories."
+            f"or one a row; drop it if it names the rows, else merge its categories{_code_hint(distinct)}."
         )
     _check_spaces(f"Column '{name}'", distinct)
     categories, ordered = sort_naturally(list(distinct)), False
@@ -142,6 +146,11 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
         listed = [category_text(value) for value in series.cat.categories]
         categories, ordered = tuple(text for text in listed if text in distinct), True
     return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+
+
+def _code_hint(texts: Iterable[str]) -> str:
+    code = min(filter(is_code, texts), default=None)
+    return "" if code is None else f"; if it is a number, write it without leading zeros, unlike {code!r}"
 
 
 def _check_spaces(owner: str, texts: Iterable[str]) -> None:
@@ -155,6 +164,7 @@ def _check_spaces(owner: str, texts: Iterable[str]) -> None:
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
     """series (n,) -> its values that are there (at most n,), all finite"""
+    series = written_numbers(series)
     for value in [] if holds_numbers(series) else plain_values(series.dropna()):
         if not isinstance(value, NUMBERS) or isinstance(value, FLAGS):
             raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert it first.")
@@ -179,15 +189,25 @@ def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable
     if lower >= upper:
         spread = f"{np.ptp(numbers):.3g} around {numbers[0]}"
         raise DataError(f"Column '{name}' varies only by {spread}; subtract that number or drop the column.")
+    if step > (usual := _usual_spread(numbers)) and not np.array_equal(snap(numbers, step), numbers):
+        lost = f"beside which its other values, usually at most {usual:.3g} apart, vanish"
+        raise DataError(f"Column '{name}' reaches {largest:.3g}, {lost}; correct or drop that row.")
     return Feature(name, kind, lower, upper, step, nullable=nullable)
 
 
 def infer_step(numbers: NDArray[np.float64]) -> float:
-    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their spread."""
-    largest, spread = float(np.abs(numbers).max()), float(numbers.std())
+    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their usual spread."""
+    largest = float(np.abs(numbers).max())
     for decimals in range(MOST_DECIMALS + 1):
         step = 10.0**-decimals
         if largest <= MOST_STEPS * step and np.array_equal(snap(numbers, step), numbers):
             return step
     finest = math.ceil(math.log10(largest / MOST_STEPS))
-    return float(10.0 ** max(math.floor(math.log10(spread)) - 6, finest))
+    return float(10.0 ** max(math.floor(math.log10(_usual_spread(numbers))) - 6, finest))
+
+
+def _usual_spread(numbers: NDArray[np.float64]) -> float:
+    """The standard deviation of numbers (n,), at most the width of all but the extreme twentieths of what they are."""
+    deviation, distinct = float(numbers.std()), np.unique(numbers)
+    lower, upper = np.quantile(distinct, 0.05, method="higher"), np.quantile(distinct, 0.95, method="lower")
+    return min(deviation, float(upper - lower)) if lower < upper else deviation

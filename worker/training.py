@@ -1,10 +1,12 @@
 """One job from its data to its published version; everything that was done before a crash is taken up again."""
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from app.artifacts import check_digest
 from app.blackbox.metered import MeteredEnsemble
-from app.commands.train_run import check_top_features
+from app.commands.train_run import check_top_features, with_overrides
 from app.db import datasets
 from app.db.types import AnyRow
 from app.errors import NotFoundError
@@ -41,7 +43,7 @@ def run_training(bench: Bench) -> UUID:
     plan = make_plan(request, bench.settings.device)
     bench.progress.show("data")
     registered = None if request.ensemble is None else find_registered(bench, request.ensemble)
-    study = _study(bench, request, registered)
+    study = read_study(bench, request, registered)
     check_top_features(plan.config, study)
     _tell_protected(bench, study)
     classes = study.encoder.schema.classes
@@ -62,7 +64,7 @@ def run_training(bench: Bench) -> UUID:
     return version_id
 
 
-def _study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Study:
+def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Study:
     """The data set, split and encoded: by the schema that the ensemble was registered with, else by its own."""
     with bench.database.reading() as connection:
         row = datasets.find(connection, bench.held.tenant_id, request.dataset_id)
@@ -79,7 +81,14 @@ def _study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> St
         return study_of(schema, frame, request.seed)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
-    return make_study(Dataset(row.name, frame, label, request.overrides), request.seed)
+    described = Dataset(row.name, frame, label, _told_kinds(row.schema, label))
+    return make_study(with_overrides(described, label, request.overrides), request.seed)
+
+
+def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
+    """The overrides that keep each column what the answer to the upload said it is."""
+    kinds = {feature["name"]: {"kind": feature["kind"]} for feature in described.get("features", ())}
+    return {"features": {name: kind for name, kind in kinds.items() if name != label}}
 
 
 def _tell_protected(bench: Bench, study: Study) -> None:

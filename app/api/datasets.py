@@ -1,5 +1,6 @@
 """/datasets: upload tables, and see what was uploaded."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Annotated
 from uuid import UUID
@@ -8,7 +9,7 @@ from fastapi import APIRouter, File, Form, UploadFile
 
 from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, ResourcesDep
 from app.schemas.datasets import DatasetAnswer
-from app.schemas.fields import TEXT_PATTERN
+from app.schemas.fields import TEXT_PATTERN, ColumnName
 from app.schemas.paging import Page, PageQuery
 from app.schemas.problem import WITH_BODY, problems
 from app.services import datasets
@@ -16,6 +17,10 @@ from app.services import datasets
 router = APIRouter(prefix="/datasets", tags=["data sets"], route_class=KeyedRoute)
 
 Text = Annotated[str | None, Form(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
+Categories = Annotated[
+    Sequence[ColumnName],
+    Form(max_length=500, description="Columns that are categories even if they look like numbers or dates."),
+]
 Table = Annotated[UploadFile, File(description="CSV (UTF-8, commas, a header line) or Parquet.")]
 
 EXAMPLE = {
@@ -31,14 +36,19 @@ EXAMPLE = {
 
 @router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE)
 def upload(
-    file: Table, caller: ClientCaller, resources: ResourcesDep, name: Text = None, label: Text = None
+    file: Table,
+    caller: ClientCaller,
+    resources: ResourcesDep,
+    name: Text = None,
+    label: Text = None,
+    categories: Categories = (),
 ) -> DatasetAnswer:
     """Upload a table. `label` is the column that the lender's models predict; it can also be named when training.
 
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
-    chosen = name or plain_name(file.filename)
-    return DatasetAnswer.model_validate(datasets.keep_upload(resources, caller.tenant_id, file.file, chosen, label))
+    sent = datasets.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
+    return DatasetAnswer.model_validate(datasets.keep_upload(resources, caller.tenant_id, sent))
 
 
 @router.get("", operation_id="list_datasets", responses=problems())

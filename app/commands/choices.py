@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,6 +51,10 @@ Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a built-in data set (see `recourse data`).")
 ]
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The label column; a built-in data set knows its own.")]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"savings": {"direction": "up"}}}.'),
+]
 PresetOption = Annotated[Preset, typer.Option(help="Ours, or the settings of the paper.")]
 Ensemble = Annotated[Tuning, typer.Option(help="Good defaults, or the paper's grid with cross-validation (slow).")]
 Members = Annotated[str | None, typer.Option(metavar="A,B", help="Only these black boxes; by default all seven.")]

@@ -1,6 +1,7 @@
 """`recourse evaluate`: the quality of the method on a data set, beside the paper and the oracle."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ class EvaluateOrder:
 
     data: str
     label: str | None
+    schema: Path | None
     seeds: tuple[int, ...]
     records: int
     max_queries: int
@@ -36,6 +38,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a
 def evaluate(
     data: choices.Data,
     label: choices.Label = None,
+    schema: choices.SchemaFile = None,
     seeds: Seeds = "0-4",
     records: Records = 200,
     max_queries: MaxQueries = 10,
@@ -58,7 +61,7 @@ def evaluate(
     from app.commands.threads import one_thread
 
     settings = TrainSettings(preset, ensemble, members, queries, top_features, device, effort)
-    order = EvaluateOrder(data, label, wanted, records, max_queries, settings)
+    order = EvaluateOrder(data, label, schema, wanted, records, max_queries, settings)
     with one_thread():
         measured = run_evaluation(order, notes())
     if json:

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from app.commands.data_run import find_data
 from app.commands.evaluate import EvaluateOrder
 from app.commands.progress import Bars
 from app.commands.train_config import choose_members, make_config
-from app.commands.train_run import check_top_features, train_pair, with_overrides
+from app.commands.train_run import check_top_features, read_data, train_pair
 from models.device import find_device
 from models.evaluation import EvaluationConfig, Quality, evaluate
 from models.published import PUBLISHED, Published
@@ -37,7 +36,7 @@ def run_evaluation(order: EvaluateOrder, console: Console) -> Measured:
     """The dial of the surrogate's search is set to the paper's cost, where the paper has this data set."""
     members, (config, limit) = choose_members(order.settings.members), make_config(order.settings)
     find_device(config.device)
-    dataset = with_overrides(find_data(order.data, order.label), order.label, {})
+    dataset = read_data(order.data, order.label, order.schema)
     published = PUBLISHED.get(dataset.name)
     budget = None if published is None else published.cost
     runs = []

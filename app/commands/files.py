@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from models.codes import code_positions
 from models.documents import read_mapping
 from models.errors import DataError, SchemaError
-from models.frames import MISSING_TEXTS
+from models.frames import MISSING_TEXTS, with_floats
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -25,7 +26,7 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
         endings = ", ".join((*CSV_ENDINGS, *PARQUET_ENDINGS))
         raise DataError(f"The file '{path}' has an unknown ending; the endings are {endings}.")
     try:
-        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else _read_parquet(path)
+        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else with_floats(pd.read_parquet(path))
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file '{path}' is empty; it needs a header line and rows.") from error
     except UnicodeDecodeError as error:
@@ -58,32 +59,30 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
-    frame = pd.read_parquet(path)
-    decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
-    return frame.astype(dict.fromkeys(decimals, "float64"))
-
-
 def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:
-    _check_lines(path)
-    if as_text:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=MISSING_TEXTS)
-    return pd.read_csv(path, low_memory=False, keep_default_na=False, na_values=MISSING_TEXTS)
+    codes = _check_lines(path)
+    texts = str if as_text else dict.fromkeys(codes, str)
+    return pd.read_csv(path, dtype=texts, low_memory=False, keep_default_na=False, na_values=MISSING_TEXTS)
 
 
-def _check_lines(path: Path) -> None:
-    """pandas would name what has no name, rename what is there twice, and take a row that was cut off for whole."""
+def _check_lines(path: Path) -> list[str]:
+    """The columns of codes, as in models/codes.py.
+
+    pandas would name what has no name, rename what is there twice, and take a row that was cut off for whole.
+    """
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     with opener(path, "rt", newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(file)
         rows = (row for row in lines if len(row) > 1 or "".join(row).strip())
         header = next(rows, [])
         _check_header(path, header)
+        codes: set[int] = set()
         for row in rows:
             if len(row) != len(header):
                 found = f"{len(row)} values under {len(header)} column names"
                 raise DataError(f"The row that ends in line {lines.line_num} of '{path}' has {found}; mend it.")
+            codes |= code_positions(row)
+    return [header[position] for position in codes]
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:

@@ -26,10 +26,6 @@ class TrainOrder:
 
 
 Out = Annotated[Path, typer.Option(help="The folder to make; it must not exist.")]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"savings": {"direction": "up"}}}.'),
-]
 Seed = Annotated[int, typer.Option(min=0, max=choices.MOST_SEED, help="The same seed and data give the same model.")]
 
 
@@ -37,7 +33,7 @@ def train(
     data: choices.Data,
     out: Out,
     label: choices.Label = None,
-    schema: SchemaFile = None,
+    schema: choices.SchemaFile = None,
     preset: choices.PresetOption = Preset.FAST,
     ensemble: choices.Ensemble = Tuning.QUICK,
     members: choices.Members = None,

@@ -1,19 +1,21 @@
 """The work of `recourse train`: data, ensemble, training, artifact; nothing is written before all of it is done."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
 
 from app.commands.choices import TrainSettings, Tuning
-from app.commands.column_check import check_columns
 from app.commands.data_run import find_data
 from app.commands.files import read_overrides
 from app.commands.progress import Bars
 from app.commands.train import TrainOrder
 from app.commands.train_config import choose_members, make_config
 from models.artifact import save_model
+from models.column_check import check_columns
 from models.config import Config
 from models.datasets import Dataset
 from models.device import find_device
@@ -55,9 +57,7 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     started = perf_counter()
     members, (config, limit) = choose_members(order.settings.members), make_config(order.settings)
     find_device(config.device)
-    overrides = read_overrides(order.schema) if order.schema is not None else {}
-    dataset = with_overrides(find_data(order.data, order.label), order.label, overrides)
-    check_columns(dataset.frame, dataset.label, override_table(dataset.overrides))
+    dataset = read_data(order.data, order.label, order.schema)
     study = make_study(dataset, order.seed)
     check_top_features(config, study)
     with Bars(console) as bars:
@@ -68,12 +68,31 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     return Trained(order, dataset.name, study, pair.model, names, accuracy, limit, content_hash, seconds)
 
 
+def read_data(data: str, label: str | None, schema: Path | None) -> Dataset:
+    """DATA of the command line with the overrides of its schema file."""
+    overrides = read_overrides(schema) if schema is not None else {}
+    dataset = with_overrides(find_data(data, label), label, overrides)
+    _check_kinds(dataset)
+    return dataset
+
+
 def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, object]) -> Dataset:
     """The data set with the label that was asked for; a file's overrides win over its own."""
     merged = dict(override_table(dataset.overrides))
     for feature, changes in override_table(overrides).items():
         merged[feature] = {**merged.get(feature, {}), **changes}
     return replace(dataset, label=label or dataset.label, overrides={"features": merged})
+
+
+def _check_kinds(dataset: Dataset) -> None:
+    """The schema file may say of a column of numbers or dates that it is a category."""
+    said = {name for name, changes in override_table(dataset.overrides).items() if "kind" in changes}
+
+    def way_out(name: str) -> str:
+        wanted = json.dumps({"features": {name: {"kind": "categorical"}}}, ensure_ascii=False)
+        return f"say with --schema that it is a category: {wanted}"
+
+    check_columns(dataset.frame, {dataset.label, *said}, way_out)
 
 
 def check_top_features(config: Config, study: Study) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.blackbox.cache import record_keys
+from app.blackbox.deadline import Deadline
 from models.ensemble.protocol import Ensemble
 from models.matrix import Records
 
@@ -51,13 +52,14 @@ class Bill:
 
 
 class BilledEnsemble:
-    """An ensemble whose charges are what the bill says."""
+    """An ensemble whose charges are what the bill says, and that is asked nothing after the deadline."""
 
-    def __init__(self, ensemble: PaidEnsemble, bill: Bill) -> None:
+    def __init__(self, ensemble: PaidEnsemble, bill: Bill, deadline: Deadline) -> None:
         self.member_names = ensemble.member_names
         self.classes = ensemble.classes
         self._ensemble = ensemble
         self._bill = bill
+        self._deadline = deadline
         self._charges = np.zeros(0, dtype=np.intp)
 
     @property
@@ -67,6 +69,7 @@ class BilledEnsemble:
 
     def predict_proba(self, records: Records) -> NDArray[np.float64]:
         """records (n, F) -> probabilities (m, n, K)"""
+        self._deadline.check(f"{len(records)} records")
         keys = record_keys(records)
         try:
             return self._ensemble.predict_proba(records)

@@ -3,6 +3,7 @@
 An order that cannot be run is an error of its own, and so is a record: neither fails its neighbours.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -10,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from app.blackbox.deadline import Deadline
+from app.errors import DeadlineError
 from app.explaining.billing import Bill, BilledEnsemble
 from app.explaining.documents import record_answer
 from app.explaining.parsing import ReadyOrder, parse_orders
@@ -63,13 +65,22 @@ def _answer_all(
 ) -> Sequence[Outcome]:
     """Together if possible; where the common reservation does not fit or a fault of ours shows, each for itself.
 
-    What the ensemble answered before is kept, so that asking again is free; the bill remembers what it cost.
+    Once the time of some is over, the others are searched again without them. What the ensemble answered before is
+    kept, so that asking again is free; the bill remembers what it cost.
     """
     if not ready:
         return []
     mark = bill.mark()
     try:
         return _search_together(version, ready, count, bill)
+    except DeadlineError as error:
+        now = time.monotonic()
+        left = [one for one in ready if one.order.deadline > now]
+        bill.back_to(mark)
+        if len(left) == len(ready):
+            return [error] * len(ready)
+        found = iter(_answer_all(version, left, count, bill))
+        return [next(found) if one.order.deadline > now else error for one in ready]
     # A fault that one order brings must not fail its neighbours; alone, it is that order's outcome.
     except Exception as error:
         if len(ready) == 1 or (isinstance(error, RecourseError) and not isinstance(error, QueryLimitError)):
@@ -87,10 +98,11 @@ def _search_together(
     if not len(target):
         found = []
     elif config.max_queries:
-        deadline = Deadline(max(one.order.deadline for one in ready))
-        with version.meter().open(config.max_queries * len(target), deadline=deadline) as ensemble:
+        ends = [one.order.deadline for one in ready]
+        # What is under way is paid for, so it may end; but nothing more is asked once the time of one order is over.
+        with version.meter().open(config.max_queries * len(target), deadline=Deadline(max(ends))) as ensemble:
             try:
-                billed = BilledEnsemble(ensemble, bill)
+                billed = BilledEnsemble(ensemble, bill, Deadline(min(ends)))
                 found = _search_each(version.model, target, allowed, config, billed, bill)
             finally:
                 count(ensemble.spent, ensemble.reused)

@@ -3,13 +3,13 @@
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import UUID
 
 import torch
 
 from app.blackbox.deadline import Deadline, until
+from app.blackbox.shared_threads import SharedThreads
 from app.explaining.asking import ask_ensemble
 from app.explaining.batch_metrics import BatchMetrics
 from app.explaining.batcher import Batcher, BatchLimits
@@ -19,8 +19,8 @@ from app.explaining.versions import Key, LoadedVersion, VersionShelf
 from app.explaining.warming import Warming
 
 SWITCH_SECONDS = 0.0005
-ASKING_THREADS = 4
-"""Remote black boxes are waited for here, not in an engine."""
+ASKING_THREADS, ASKING_SHARE = 5, 4
+"""Remote black boxes are waited for here, not in an engine; a tenant has a share of it."""
 
 
 class ResidentExplainer:
@@ -47,7 +47,7 @@ class ResidentExplainer:
         count = count_nothing if metrics is None else metrics.count_queries
         observe = None if metrics is None else metrics.observe
         self._batcher = Batcher(partial(run_batch, count=count), self._limits, observe)
-        self._asking = ThreadPoolExecutor(ASKING_THREADS, thread_name_prefix="ask")
+        self._asking = SharedThreads(ASKING_THREADS, ASKING_SHARE)
         self._closing = False
         if metrics is not None:
             metrics.watch_queue(lambda: self._batcher.pending)
@@ -66,7 +66,7 @@ class ResidentExplainer:
         async with until(order.deadline, len(order.records)):
             version = await self._shelf.take(order.tenant_id, order.version_id)
             work = partial(ask_ensemble, version, order, Deadline(order.deadline))
-            return await asyncio.get_running_loop().run_in_executor(self._asking, work)
+            return await self._asking.run(order.tenant_id, work)
 
     async def state(self) -> ExplainerState:
         reason = self._warming.reason if self._warm else None
@@ -86,4 +86,4 @@ class ResidentExplainer:
             task.cancel()
         await self._batcher.close()
         self._shelf.close()
-        self._asking.shutdown(wait=False)
+        self._asking.close()

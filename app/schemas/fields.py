@@ -16,6 +16,7 @@ Name = Annotated[
     StringConstraints(pattern=NAME_PATTERN, max_length=100),
     Field(description="Letters, digits, dots, dashes and underscores.", examples=["loans"]),
 ]
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 NameInPath = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100, examples=["loans"])]
 DeadlineMs = Annotated[int | None, Field(ge=1, le=2**31, description="After this the request is dropped (504).")]
 """None: the operator's default."""

@@ -4,14 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.service_tables import JobState
-from app.schemas.fields import TEXT_PATTERN, Body, Document, Name
+from app.schemas.fields import Body, ColumnName, Document, Name
 from app.training.request import MOST_EFFORT, MOST_ORACLE_RECORDS, ORACLE_RECORDS, TrainRequest
 
 Member = Literal["knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet"]
-ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 MOST_QUERIES = 10**9
 MOST_SEED = 2**31 - 1
 

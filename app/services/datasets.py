@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -19,8 +20,9 @@ from app.ledger.ledger import utc_now
 from app.resources import Resources
 from app.services.paging import PageOrder, RowPage, cut
 from app.services.table_limits import TableLimits
-from app.services.uploaded_table import UploadedTable, read_table
+from app.services.uploaded_table import read_table
 from app.settings import Settings
+from models.column_check import check_columns
 from models.frames import plain_values
 from models.infer import infer_features, infer_schema
 from models.records import category_text
@@ -29,14 +31,24 @@ BLOCK = 2**20
 ROOM_SECONDS = 30.0
 
 
-def keep_upload(resources: Resources, tenant_id: int, upload: BinaryIO, name: str, label: str | None) -> AnyRow:
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file, and what was said of it; `categories`: columns that are some, even if they look like numbers or dates."""
+
+    file: BinaryIO
+    name: str
+    label: str | None = None
+    categories: tuple[str, ...] = ()
+
+
+def keep_upload(resources: Resources, tenant_id: int, upload: Upload) -> AnyRow:
     """The row of a new data set; DataError says what is wrong with the file."""
     with _room(resources), TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
-        digest = _copy(upload, path)
+        digest = _copy(upload.file, path)
         table = read_table(path, _limits(resources.settings))
         location = f"datasets/{tenant_id}/{digest}{table.ending}"
-        described = _describe(table, name, location, digest, label)
+        described = _describe(table.frame, upload, location, digest)
         resources.artifacts.put_file(path, location)
     dataset_id = uuid4()
     with resources.database.writing() as connection:
@@ -67,16 +79,21 @@ def list_datasets(database: Database, tenant_id: int, order: PageOrder) -> RowPa
         return cut(datasets.page(connection, tenant_id, order.after, order.limit + 1), order.limit)
 
 
-def _describe(table: UploadedTable, name: str, location: str, digest: str, label: str | None) -> NewDataset:
+def _describe(frame: pd.DataFrame, upload: Upload, location: str, digest: str) -> NewDataset:
     """Without a label there are features only, and no classes."""
-    frame = table.frame
+    name, label, rows = upload.name, upload.label, len(frame)
+    check_columns(frame, {label, *upload.categories}, _way_out)
+    overrides = {"features": {column: {"kind": "categorical"} for column in upload.categories}}
     if label is None:
-        schema: dict[str, object] = {"features": [feature.to_json() for feature in infer_features(frame)]}
-        return NewDataset(name, location, digest, len(frame), None, schema, None)
-    inferred = infer_schema(frame, label)
-    return NewDataset(
-        name, location, digest, len(frame), label, inferred.to_json(), _count(frame[label], inferred.classes)
-    )
+        schema: dict[str, object] = {"features": [feature.to_json() for feature in infer_features(frame, overrides)]}
+        return NewDataset(name, location, digest, rows, None, schema, None)
+    inferred = infer_schema(frame, label, overrides)
+    counts = _count(frame[label], inferred.classes)
+    return NewDataset(name, location, digest, rows, label, inferred.to_json(), counts)
+
+
+def _way_out(column: str) -> str:
+    return f"send the form field categories={column} if it is a category"
 
 
 def _count(labels: pd.Series, classes: tuple[str, ...]) -> dict[str, int]:

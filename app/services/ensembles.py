@@ -99,8 +99,8 @@ async def predict(
         row = await to_thread.run_sync(find_ensemble, resources.database, tenant_id, name)
         if row.kind == "remote":
             # A thread that nobody waits for any more ends by itself: it asks nothing after the deadline.
-            ask, room = partial(_ask_remote, resources, row, records, deadline), resources.asking_room
-            return Prediction(row, await to_thread.run_sync(ask, limiter=room, abandon_on_cancel=True))
+            ask = partial(_ask_remote, resources, row, records, deadline)
+            return Prediction(row, await resources.asking.run(tenant_id, ask))
         version_id = await to_thread.run_sync(_version_of, resources.database, row)
         order = VerifyOrder(tenant_id, version_id, records, deadline=deadline)
         return Prediction(row, await resources.explainer.verify(order))

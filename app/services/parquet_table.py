@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from app.errors import TooLargeError
 from app.services.table_limits import TableLimits, check_names, one_line, too_many
 from models.errors import DataError
+from models.frames import with_floats
 
 BATCH_ROWS = 8192
 TRIAL_BYTES = 2 * 2**30
@@ -37,7 +38,7 @@ def read_parquet(path: Path, limits: TableLimits) -> pd.DataFrame:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DataError(f"The file cannot be read as Parquet: {one_line(error)}.") from error
     assert isinstance(frame, pd.DataFrame)
-    return frame
+    return with_floats(frame)
 
 
 def unpack(file: pq.ParquetFile, limits: TableLimits) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ import pandas as pd
 from app.errors import MediaTypeError
 from app.services.parquet_table import read_parquet
 from app.services.table_limits import TableLimits, check_names, one_line, too_many
+from models.codes import code_positions
 from models.errors import DataError
 from models.frames import MISSING_TEXTS
 
@@ -53,9 +54,10 @@ def read_table(path: Path, limits: TableLimits) -> UploadedTable:
 
 def _read_csv(path: Path, limits: TableLimits) -> pd.DataFrame:
     try:
-        _check_csv(path, limits)
+        codes = _check_csv(path, limits)
         return pd.read_csv(
             path,
+            dtype=dict.fromkeys(codes, str),
             low_memory=False,
             index_col=False,
             encoding="utf-8-sig",
@@ -69,25 +71,27 @@ def _read_csv(path: Path, limits: TableLimits) -> pd.DataFrame:
         raise DataError(f"The file cannot be read as CSV: {one_line(error)}.") from error
 
 
-def _check_csv(path: Path, limits: TableLimits) -> None:
+def _check_csv(path: Path, limits: TableLimits) -> list[str]:
+    """The columns of codes, as in models/codes.py."""
     with path.open("rt", newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(_without_nul(file), strict=True)
         header = next(lines, None)
         if header is None or not any(name.strip() for name in header):
             raise DataError("The file is empty or has no header line; begin it with the names of the columns.")
         check_names(header, limits.columns)
-        rows = 0
+        rows, codes = 0, set[int]()
         for row in lines:
             if not row:
                 continue
             if len(row) != len(header):
                 found = f"has {len(row)} values, but the header has {len(header)} names"
                 raise DataError(f"Line {lines.line_num} {found}; mend that line.")
-            rows += 1
+            rows, codes = rows + 1, codes | code_positions(row)
             if rows > limits.rows:
                 raise too_many("rows", f"more than {limits.rows}", limits.rows)
     if rows == 0:
         raise DataError("The file has a header, but no rows; add them.")
+    return [header[position] for position in codes]
 
 
 def _without_nul(lines: Iterator[str]) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """The artifact store, in a folder and in memory as fsspec knows it."""
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -91,6 +93,40 @@ def test_a_download_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytes
             fetch(location)
     assert list((tmp_path / "cache" / "a").iterdir()) == []
     assert fetch(location).exists()
+
+
+SLOW_DOWNLOAD = """
+import sys, time
+from pathlib import Path
+import fsspec
+from app.artifacts import ArtifactStore
+
+def get(place, partial, recursive):
+    Path(partial).mkdir()
+    (Path(partial) / "weights").write_text("half")
+    print("begun", flush=True)
+    time.sleep(600)
+
+fsspec.filesystem("memory").pipe_file("/store/models/it/manifest.json", b"{}")
+type(fsspec.filesystem("memory")).get = staticmethod(get)
+ArtifactStore("memory://store", Path(sys.argv[1])).fetch_folder("models/it")
+"""
+
+
+def test_what_a_killed_download_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    """But not what a living process is downloading into the same cache."""
+    settings = Settings(var_dir=tmp_path, artifacts_url="memory://store")
+    command = [sys.executable, "-c", SLOW_DOWNLOAD, str(tmp_path / "cache")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == b"begun\n"
+            open_store(settings)
+            (left,) = (tmp_path / "cache" / "models").iterdir()
+            assert (left / "weights").read_text() == "half"
+        finally:
+            child.kill()
+    open_store(settings)
+    assert list((tmp_path / "cache" / "models").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["../keys", "/etc/passwd", "a/../../b", ""])

@@ -58,3 +58,17 @@ def test_a_bad_request_is_refused() -> None:
     assert "'x'" in recourse("evaluate", "moons", "--seeds", "x").complaint
     assert "'nowhere'" in recourse("evaluate", "nowhere").complaint
     assert "'tree'" in recourse("evaluate", "moons", "--members", "tree").complaint
+
+
+def test_the_schema_file_is_regarded(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"features": {"height": {"immutable": true}}}')
+    assert "name 'height', which is no feature" in recourse("evaluate", "moons", "--schema", schema).complaint
+    assert "no readable schema file" in recourse("evaluate", "moons", "--schema", tmp_path / "none").complaint
+
+
+def test_numbers_with_a_stray_text_are_refused(tmp_path: Path) -> None:
+    frame = moons(150).frame
+    frame["x1"] = [*map(str, frame["x1"][:149]), "12 EUR"]
+    frame.to_csv(tmp_path / "moons.csv", index=False)
+    assert "'12 EUR' in row 150" in recourse("evaluate", tmp_path / "moons.csv", "--label", "label").complaint

@@ -86,6 +86,12 @@ def test_a_few_numbers_may_be_categories(train: Callable[..., Outcome]) -> None:
     assert "--top-features is 9" in train(text, "--top-features", 9).complaint
 
 
+def test_codes_are_categories_even_beside_a_word(train: Callable[..., Outcome]) -> None:
+    codes = [f"{n:04}" for n in range(20)]
+    text = table(kind=[*codes * 2, *codes[:19], "HQ"]).to_csv(index=False)
+    assert "--top-features is 9" in train(text, "--top-features", 9).complaint
+
+
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_a_bad_table_is_refused(case: str, train: Callable[..., Outcome]) -> None:
     frame, named = BAD_TABLES[case]

@@ -17,7 +17,7 @@ from app.errors import ServiceError
 from models.errors import ConfigError
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
-from tests.app.api.test_datasets import csv
+from tests.app.api.test_datasets import LOANS, csv
 from tests.app.recourse import recourse
 
 __all__ = ["database", "server", "service", "shared_database_url"]
@@ -37,6 +37,14 @@ def test_upload_train_follow_cancel(service: Service, tmp_path: Path) -> None:
         assert client.cancel(job.id).state == "cancelled"
         states = [event.data["state"] for event in client.follow(job.id) if event.kind == "state"]
         assert states == ["queued", "cancelled"]
+
+
+def test_columns_can_be_said_to_be_categories(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "loans.csv").write_bytes(csv(LOANS.assign(month=["2024-01-01", "2024-02-01"] * 20)))
+    with open_client(service) as client:
+        with pytest.raises(ServiceError, match="'month' holds dates"):
+            client.upload(tmp_path / "loans.csv", "approved")
+        assert client.upload(tmp_path / "loans.csv", "approved", ["month", "housing"]).rows == 40
 
 
 def test_budgets_and_models(service: Service, database: Database) -> None:

@@ -5,8 +5,10 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from models.errors import DataError, SchemaError
+from models.frames import to_records
 from models.infer import infer_features, infer_schema, infer_step, sort_naturally
 from models.schema import Feature, Kind
 
@@ -52,6 +54,22 @@ def test_steps_are_the_decimals_or_a_millionth_of_the_spread() -> None:
     assert infer_step(np.array([1e9 + 1 / 3, 1e9 + 2 / 3])) >= 1e9 / 2**46
 
 
+@pytest.mark.parametrize("values", [np.arange(1, 100) / 3, np.repeat(np.arange(12) / 3, 500), -np.arange(1, 100) / 3])
+def test_one_huge_value_does_not_make_the_step_coarse(values: NDArray[np.float64]) -> None:
+    for extremes in ([1e8], [1e8, -1e8]):
+        assert infer_step(values) <= infer_step(np.append(values, extremes)) <= 1e-5
+    amounts = np.append(np.arange(1000) / 4, 999_999_999_999.0)
+    assert infer_step(amounts) == 0.1, "the finest that reaches so far"
+
+
+def test_a_value_beside_which_the_others_vanish_is_refused() -> None:
+    values = [*np.arange(ROWS - 1) / 4, 1e20]
+    with pytest.raises(DataError, match=r"'x' reaches 1e\+20, beside which its other values, .* 2.25 apart, vanish"):
+        infer_schema(frame_with(x=values), "label")
+    rare = pd.DataFrame({"x": [*[0] * 200, 1, 20], "label": [0, 1] * 101})
+    assert infer_schema(rare, "label").features[0].step == 1, "where all lie on the grid, none does"
+
+
 def test_natural_sorting() -> None:
     assert sort_naturally(["10", "9", "1.5"]) == ("1.5", "9", "10")
     assert sort_naturally(["b", "10", "9"]) == ("10", "9", "b")
@@ -75,6 +93,14 @@ def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
     schema = infer_schema(frame, "label", {"features": {"code": code, "size": {"kind": "numeric", "step": 0.5}}})
     assert schema.features[1].categories == ("1", "2") and schema.features[1].nullable
     assert schema.features[0] == Feature("size", Kind.NUMERIC, 0, 11, 0.5)
+
+
+def test_codes_are_numbers_where_an_override_says_so() -> None:
+    frame = frame_with(code=["007", None, "12"] * 4)
+    assert infer_schema(frame, "label").features[1].categories == ("007", "12")
+    schema = infer_schema(frame, "label", {"features": {"code": {"kind": "integer"}}})
+    assert schema.features[1] == Feature("code", Kind.INTEGER, 7, 12, 1, nullable=True)
+    assert to_records(schema, frame)[[0, 2], 1].tolist() == [7, 12]
 
 
 @pytest.mark.parametrize(
@@ -148,5 +174,8 @@ def test_texts_that_differ_only_in_spaces_are_refused(other: str) -> None:
 
 def test_too_many_categories() -> None:
     frame = pd.DataFrame({"street": [f"s{row // 2}" for row in range(402)], "label": [0, 1] * 201})
-    with pytest.raises(DataError, match="'street' has 201 categories in 402 rows, more than 200"):
+    with pytest.raises(DataError, match=r"'street' has 201 categories in 402 rows, more than 200 .* its categories\.$"):
         infer_schema(frame, "label")
+    padded = frame.assign(street=[f"{row // 2:03}" for row in range(402)])
+    with pytest.raises(DataError, match="if it is a number, write it without leading zeros, unlike '000'"):
+        infer_schema(padded, "label")

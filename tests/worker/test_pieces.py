@@ -8,12 +8,14 @@ from threading import Event
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import update
 
 from app.artifacts import open_store
 from app.db import jobs
 from app.db.answers import AnswerOwner
 from app.db.engine import Database
 from app.db.jobs import Claim
+from app.db.service_tables import DatasetRow
 from app.errors import ConflictError, LostLeaseError
 from app.ledger.check import check
 from app.ledger.ledger import Ledger, utc_now
@@ -24,17 +26,19 @@ from models.datasets.loans import loans
 from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
 from models.infer import infer_schema
 from models.model import RecourseModel
+from models.schema import Kind
 from tests.app.conftest import Customer
 from tests.models.tiny import TINY, make_task, random_model
 from tests.worker.site import ROWS, NoBell, Site, make_site
 from worker import job as job_process
-from worker.bench import Bench
+from worker.bench import Bench, open_bench
 from worker.black_boxes import registered_schema
 from worker.exits import ENDED, STOPPED
 from worker.held_job import HeldJob
 from worker.progress import Progress, Units
 from worker.publish import Product, publish
 from worker.reserved import reserve, reserve_plan
+from worker.training import read_study
 
 LEASE = timedelta(seconds=30)
 
@@ -303,3 +307,20 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
     turned = replace(site.request, overrides={"features": {"housing": {"categories": listed[::-1]}}})
     with pytest.raises(ConflictError, match="order of its categories"):
         registered_schema("scores", schema, None, turned)
+
+
+def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
+    site.submit()
+    bench = open_bench(site.settings, site.database, hold(site), lambda: False)
+    asked: list[tuple[str, dict[str, object], Kind]] = [
+        ("categorical", {}, Kind.CATEGORICAL),
+        ("numeric", {}, Kind.NUMERIC),
+        ("categorical", {"dependents": {"kind": "integer"}}, Kind.INTEGER),
+    ]
+    for told, overrides, kind in asked:
+        features = [{"name": "dependents", "kind": told}, {"name": "decision", "kind": "categorical"}]
+        with site.database.writing() as connection:
+            connection.execute(update(DatasetRow).values(schema={"features": features}))
+        request = replace(site.request, overrides={"features": overrides})
+        schema = read_study(bench, request, None).encoder.schema
+        assert schema.features[schema.index("dependents")].kind is kind

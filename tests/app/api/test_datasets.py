@@ -1,6 +1,7 @@
 """Tables are uploaded, understood, and refused with the reason."""
 
 import io
+from decimal import Decimal
 from pathlib import Path
 
 import httpx
@@ -26,9 +27,14 @@ def csv(frame: pd.DataFrame = LOANS) -> bytes:
 
 
 def upload(
-    client: httpx.Client, content: bytes, label: str | None = "approved", name: str = "loans.csv"
+    client: httpx.Client,
+    content: bytes,
+    label: str | None = "approved",
+    name: str = "loans.csv",
+    categories: tuple[str, ...] = (),
 ) -> httpx.Response:
-    return client.post("/datasets", files={"file": (name, content)}, data={"label": label} if label else {})
+    fields = {"categories": list(categories), **({"label": label} if label else {})}
+    return client.post("/datasets", files={"file": (name, content)}, data=fields)
 
 
 def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) -> None:
@@ -53,6 +59,13 @@ def test_none_is_a_word_and_na_is_a_missing_value(service: Service) -> None:
     guarantors, savings = features[-2:]
     assert (guarantors["categories"], guarantors["nullable"]) == (["None", "one"], False)
     assert (savings["kind"], savings["nullable"]) == ("integer", True)
+
+
+def test_codes_with_leading_zeros_are_categories(service: Service) -> None:
+    frame = LOANS.assign(branch=["00123", "", "0", "7"] * 10, share=["0.5", "0", "-0.25", "1"] * 10)
+    *_, branch, share = upload(service.client, csv(frame)).json()["schema"]["features"]
+    assert (branch["categories"], branch["nullable"]) == (["0", "7", "00123"], True)
+    assert (share["kind"], share["step"]) == ("numeric", 0.01)
 
 
 def test_without_a_label_there_are_features_only(service: Service) -> None:
@@ -110,6 +123,43 @@ def test_a_bad_table_is_refused_with_the_reason(service: Service, content: bytes
     assert service.viewer.get("/datasets").json()["items"] == [], "nothing is kept"
 
 
+SAVINGS = [str(100 * n) for n in range(40)]
+STRAY = {
+    "12 EUR": "'12 EUR' in row 8; write it as a plain number",
+    "n/a?": "'n/a?' in row 8; leave it empty if it is missing",
+}
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+@pytest.mark.parametrize("label", ["approved", None])
+@pytest.mark.parametrize("stray", STRAY)
+def test_numbers_with_a_stray_text_are_refused(service: Service, stray: str, label: str | None, parquet: bool) -> None:
+    frame = LOANS.assign(savings=[*SAVINGS[:7], stray, *SAVINGS[8:]])
+    buffer = io.BytesIO(csv(frame))
+    if parquet:
+        frame.to_parquet(buffer := io.BytesIO())
+    answer = upload(service.client, buffer.getvalue(), label)
+    assert answer.status_code == 422, answer.text
+    way_out = "or send the form field categories=savings if it is a category."
+    assert answer.json()["detail"] == f"Column 'savings' holds numbers, but {STRAY[stray]}, {way_out}"
+
+
+def test_dates_are_refused_unless_they_are_said_to_be_categories(service: Service) -> None:
+    frame = LOANS.assign(month=["2024-01-01", "2024-02-01"] * 20)
+    answer = upload(service.client, csv(frame))
+    assert (answer.status_code, "'month' holds dates; replace it" in answer.text) == (422, True)
+    for label in ("approved", None):
+        answer = upload(service.client, csv(frame), label, categories=("month", "housing"))
+        month = next(one for one in answer.json()["schema"]["features"] if one["name"] == "month")
+        assert month["categories"] == ["2024-01-01", "2024-02-01"]
+
+
+def test_only_columns_can_be_said_to_be_categories(service: Service) -> None:
+    for label in ("approved", None):
+        answer = upload(service.client, csv(), label, categories=("shoe_size",))
+        assert (answer.status_code, "'shoe_size', which is no feature" in answer.text) == (422, True)
+
+
 def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"a": ["x" * 100_000] * 300}), buffer, compression="zstd", use_dictionary=False)
@@ -127,6 +177,16 @@ def test_a_parquet_bomb_that_says_nothing_of_itself(service: Service, kind: pa.D
     answer = upload(service.client, buffer.getvalue())
     assert answer.status_code in (413, 422), answer.text
     assert "when unpacked" in answer.text or "holds lists" in answer.text
+
+
+def test_decimals_of_parquet_are_numbers(service: Service) -> None:
+    buffer = io.BytesIO()
+    savings = pa.array([Decimal(n) / 4 for n in range(40)])
+    pq.write_table(pa.Table.from_pandas(LOANS).append_column("savings", savings), buffer)
+    answer = upload(service.client, buffer.getvalue())
+    assert answer.status_code == 201, answer.text
+    found = answer.json()["schema"]["features"][-1]
+    assert [found[key] for key in ("kind", "lower", "upper", "step")] == ["numeric", 0, 9.75, 0.01]
 
 
 def test_parquet_keeps_what_columns_are(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,9 +13,13 @@ from structlog.testing import capture_logs
 from app.db import ensembles as ensembles_table
 from app.db.engine import Database
 from app.db.tables import EnsembleRow
+from app.explaining.protocol import VerifyAnswer
+from app.resources import ASKING_SHARE, Resources
 from app.services import ensembles
+from models.records import Value
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
+from tests.app.explaining.test_batcher import until
 
 SECRET = "token-of-the-lender"
 
@@ -160,6 +165,36 @@ def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: d
         return busy
 
     assert asyncio.run(scenario()) == 0
+
+
+def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many predictions the one asks for."""
+    asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
+
+    def ask(resources: Resources, row: EnsembleRow, records: list[dict[str, Value]], deadline: float) -> VerifyAnswer:
+        asked.append(row.tenant_id)
+        assert row.tenant_id == 2 or gate.wait(60)
+        return said
+
+    async def predict(tenant_id: int) -> VerifyAnswer:
+        return (await ensembles.predict(service.resources, tenant_id, "scores", [{"income": 1}])).answer
+
+    async def scenario() -> None:
+        slow = [asyncio.create_task(predict(1)) for _ in range(40)]
+        await until(lambda: len(asked) >= ASKING_SHARE)
+        assert await asyncio.wait_for(predict(2), 20) is said
+        gate.set()
+        await asyncio.gather(*slow)
+
+    monkeypatch.setattr(ensembles, "_ask_remote", ask)
+    found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2)}
+    monkeypatch.setattr(ensembles, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
+    try:
+        asyncio.run(scenario())
+    finally:
+        gate.set()
 
 
 def test_a_prediction_ends_at_its_deadline(service: Service, body: dict[str, Any], database: Database) -> None:

@@ -25,3 +25,12 @@ def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     (tmp_path / "records.csv").write_text("age,income\n44,23500\n31")
     with pytest.raises(DataError, match=r"line 3 of .* has 1 values under 2 column names"):
         read_frame(tmp_path / "records.csv", as_text=True)
+
+
+def test_codes_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
+    rows = ["branch,hour,share,size", "00123,00,0.5,0", "77,9,0,12", ",23,00.5,7"]
+    (tmp_path / "table.csv").write_text("\n".join(rows))
+    frame = read_frame(tmp_path / "table.csv")
+    assert frame["branch"].tolist()[:2] == ["00123", "77"] and pd.isna(frame["branch"][2])
+    assert frame["hour"].tolist() == ["00", "9", "23"]
+    assert (frame["share"].tolist(), frame["size"].tolist()) == ([0.5, 0, 0.5], [0, 12, 7])

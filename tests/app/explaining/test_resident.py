@@ -8,13 +8,17 @@ from dataclasses import replace
 from threading import Event
 from uuid import uuid4
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from app.blackbox.deadline import Deadline
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
 from app.explaining import engine, resident
 from app.explaining.batcher import BatchLimits
 from app.explaining.engine import CountQueries, Outcome, run_batch
-from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyOrder
+from app.explaining.parsing import ReadyOrder, parse_orders
+from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyAnswer, VerifyOrder
 from app.explaining.resident import ResidentExplainer
 from app.explaining.versions import LoadedVersion
 from app.ledger.ledger import Ledger
@@ -22,6 +26,7 @@ from models.allowed import Allowed
 from models.answers import Explanation
 from models.ensemble.protocol import Ensemble
 from models.errors import ConfigError, ConstraintError, QueryLimitError, SolverError, TargetError
+from models.matrix import Records
 from models.model import RecourseModel
 from models.records import Value
 from models.schema import Direction
@@ -202,6 +207,33 @@ def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lendi
     assert ledger.balance(*owner).used == lender.cards.count == 2
 
 
+def test_no_tenant_holds_all_threads_that_verify(
+    lender: OneLender, lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
+
+    def ask(version: LoadedVersion, order: VerifyOrder, deadline: Deadline) -> VerifyAnswer:
+        asked.append(order.tenant_id)
+        assert order.tenant_id == 2 or gate.wait(60)
+        return said
+
+    async def work(explainer: ResidentExplainer) -> None:
+        order = VerifyOrder(1, lender.version_id, lending.refused[:1])
+        slow = [asyncio.create_task(explainer.verify(order)) for _ in range(20)]
+        await until(lambda: len(asked) == resident.ASKING_SHARE)
+        assert await asyncio.wait_for(explainer.verify(replace(order, tenant_id=2)), 30) is said
+        gate.set()
+        await asyncio.gather(*slow)
+
+    monkeypatch.setattr(resident, "ask_ensemble", ask)
+    loaded = lender.load(lender.customer.tenant_id, lender.version_id)
+    monkeypatch.setattr(lender, "load", lambda tenant_id, version_id: loaded)
+    try:
+        run(lender, work)
+    finally:
+        gate.set()
+
+
 def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
     lender: OneLender, lending: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,3 +294,38 @@ def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
     assert 0 < sum(charged) == ledger.balance(*owner).used == lender.cards.count
     assert [record.status == "error" for record in answers[0].records] == [True, False]
     assert charged[0] > 0, "a record that ends in an error tells what it cost"
+
+
+def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
+    lender: OneLender, lending: Lending, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its neighbour gets the answer that it would get alone."""
+    owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
+    ledger.set_limit(*owner, 1000)
+    patient, other = (lender.order(lending.refused[n : n + 2], max_queries=10) for n in (0, 2))
+    hasty = replace(other, deadline=time.monotonic() + 5.0)
+    predict = lender.cards.predict_proba
+
+    def slowly(records: Records) -> NDArray[np.float64]:
+        time.sleep(max(0.0, hasty.deadline + 0.01 - time.monotonic()))
+        return predict(records)
+
+    monkeypatch.setattr(lender.cards, "predict_proba", slowly)
+    version = lender.load(lender.customer.tenant_id, lender.version_id)
+    late, answer = engine.run_batch(version, [hasty, patient])
+    assert isinstance(late, DeadlineError) and isinstance(answer, ExplainAnswer)
+    first, *later = lender.cards.asked
+    assert ledger.balance(*owner).used == lender.cards.count
+
+    cards = lending.scorecards()
+    (ready,) = parse_orders(lending.model, [patient])
+    assert isinstance(ready, ReadyOrder)
+    alone = search(lending.model, ready.target, ready.allowed, engine.config_of(patient), cards)
+    its_own = rows_of(cards.asked)
+    assert rows_of(later) and rows_of(later) < its_own and not rows_of([first]) <= its_own
+    assert sum(record.charged for record in answer.records) == len(its_own)
+    assert [record.status for record in answer.records] == [explanation.status for explanation in alone]
+
+
+def rows_of(asked: Sequence[Records]) -> set[bytes]:
+    return {row.tobytes() for records in asked for row in records}

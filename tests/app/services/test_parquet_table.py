@@ -1,8 +1,10 @@
 """Parquet files that lie about their size: they are unpacked in a process that has little memory, not in this one."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import NoReturn
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,3 +90,14 @@ def test_broken_pages_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(bytes(content))
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_parquet(tmp_path / "table", LIMITS)
+
+
+def test_decimals_are_numbers(tmp_path: Path) -> None:
+    prices = [Decimal("0.10"), None, Decimal("12.30")]
+    kinds = {"price": pa.decimal128(10, 2), "wide": pa.decimal256(50, 2)}
+    columns = {name: pa.array(prices, kind) for name, kind in kinds.items()}
+    pq.write_table(pa.table(columns | {"kind": ["a", "b", "c"]}), tmp_path / "table")
+    frame = read_parquet(tmp_path / "table", LIMITS)
+    for name in columns:
+        pd.testing.assert_series_equal(frame[name], pd.Series([0.1, None, 12.3], name=name))
+    assert frame["kind"].tolist() == ["a", "b", "c"]
