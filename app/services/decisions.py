@@ -1,20 +1,34 @@
 """Group commit: the decision records of concurrent requests are written in one transaction.
 
 A durable commit takes milliseconds, however many rows it holds. While one is under way rows collect for the next, so
-nobody waits longer than for two commits, and one that is alone is written at once.
+nobody waits longer than for two commits, and one that is alone is written at once. The same transaction sees whether
+the version that answered is still the active one: a switch counts from the moment that it is committed, whoever made
+it, and to ask costs no transaction of its own.
 """
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
-from app.db import explanations
+from app.db import explanations, serving
 from app.db.engine import Database
 from app.db.explanations import Decision
 
-Waiting = tuple[Sequence[Decision], "asyncio.Future[None]"]
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The rows of one request; `model`: only if their version is the active one of that name."""
+
+    decisions: Sequence[Decision]
+    model: str | None
+
+
+Waiting: TypeAlias = tuple[Entry, "asyncio.Future[bool]"]
 
 
 class DecisionWriter:
@@ -26,36 +40,47 @@ class DecisionWriter:
         self._writing: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decisions")
 
-    async def write(self, decisions: Sequence[Decision]) -> None:
-        """Returns when the rows are durable."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((decisions, written))
+    async def write(self, decisions: Sequence[Decision], model: str | None = None) -> bool:
+        """Returns when the rows are durable; False: they are not, because another version is active under the name."""
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((Entry(decisions, model), written))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
-        await written
+        return await written
 
     async def _write_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             group, self._waiting = self._waiting, []
-            errors = await loop.run_in_executor(self._thread, self._commit, [decisions for decisions, _ in group])
-            for (_, written), error in zip(group, errors, strict=True):
+            outcomes = await loop.run_in_executor(self._thread, self._commit, [entry for entry, _ in group])
+            for (_, written), outcome in zip(group, outcomes, strict=True):
                 if written.done():
                     continue
-                if error is None:
-                    written.set_result(None)
+                if isinstance(outcome, Exception):
+                    written.set_exception(outcome)
                 else:
-                    written.set_exception(error)
+                    written.set_result(outcome)
         self._writing = None
 
-    def _commit(self, group: Sequence[Sequence[Decision]]) -> Sequence[Exception | None]:
-        """One error a request; where its rows are at fault the others are written without it."""
+    def _commit(self, group: Sequence[Entry]) -> Sequence[Exception | bool]:
+        """One outcome a request; where its rows are at fault the others are written without it."""
         try:
             with self._database.writing() as connection:
-                explanations.add(connection, [decision for decisions in group for decision in decisions])
+                due = _due(connection, group)
+                rows = [row for entry, is_due in zip(group, due, strict=True) if is_due for row in entry.decisions]
+                if rows:
+                    explanations.add(connection, rows)
         except (IntegrityError, DataError) as error:
-            return [error] if len(group) == 1 else [self._commit([decisions])[0] for decisions in group]
+            return [error] if len(group) == 1 else [self._commit([entry])[0] for entry in group]
         # Every request of the group waits for its rows: each is told why they are not there.
         except Exception as error:
             return [error] * len(group)
-        return [None] * len(group)
+        return due
+
+
+def _due(connection: Connection, group: Sequence[Entry]) -> list[bool]:
+    """Whether each entry is to be written; every name is looked up once."""
+    names = {(entry.decisions[0].tenant_id, entry.model) for entry in group if entry.model is not None}
+    found = [serving.find_active(connection, *name) for name in names]
+    active = {version.version_id for version in found if version is not None}
+    return [entry.model is None or entry.decisions[0].model_version_id in active for entry in group]

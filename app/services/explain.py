@@ -35,22 +35,37 @@ async def explain_once(
 
 
 async def explain(resources: Resources, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
-    """The reply's JSON; every record's row is in the database before it is returned."""
+    """The reply's JSON; every record's row is in the database before it is returned.
+
+    The search begins with the version of the last time, and is begun anew in the rare case that another is active. One
+    that asks is never begun twice: what it asks is charged.
+    """
     deadline = time.monotonic() + deadline_seconds(resources.settings, request.deadline_ms)
     _check_size(resources.settings, request)
 
-    async def search(version: AnyRow) -> ExplainAnswer:
-        return await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+    async def attempt(version: AnyRow, model: str | None = None) -> bytes | None:
+        """The reply; with a model's name, None if another version is active under it."""
+        answer = await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+        ids = [uuid4() for _ in answer.records]
+        rows = _decisions(tenant_id, request_id, request, version.version_id, answer, ids)
+        written = await resources.decisions.write(rows, model)
+        return _reply(request_id, request, version, answer, ids) if written else None
 
-    if request.max_queries:
-        # Never begun twice: what it asks is charged.
-        version = await resources.active.look_up(tenant_id, request.model)
-        answer = await search(version)
-    else:
-        version, answer = await resources.active.search(tenant_id, request.model, search)
-    ids = [uuid4() for _ in answer.records]
-    await resources.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
-    return _reply(request_id, request, version, answer, ids)
+    last, failure = None if request.max_queries else resources.active.last(tenant_id, request.model), None
+    if last is not None:
+        try:
+            reply = await attempt(last, request.model)
+            if reply is not None:
+                return reply
+        # Whatever it is, it counts only if this version was the one to ask.
+        except Exception as error:
+            failure = error
+    version = await resources.active.look_up(tenant_id, request.model)
+    if failure is not None and last is not None and version.version_id == last.version_id:
+        raise failure
+    reply = await attempt(version)
+    assert reply is not None
+    return reply
 
 
 def deadline_seconds(settings: Settings, asked_ms: int | None) -> float:

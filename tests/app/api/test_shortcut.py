@@ -19,7 +19,7 @@ from app.db.service_tables import Role
 from app.ledger.ledger import utc_now
 from tests.app.api.conftest import Service
 from tests.app.conftest import Customer
-from tests.app.services.test_active import publish
+from tests.app.services.test_explain import publish
 
 JSON = {"Content-Type": "application/json"}
 USUAL = {"model": "loans", "records": [{"income": 1200.5, "purpose": "car"}], "target": "yes"}

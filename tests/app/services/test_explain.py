@@ -1,0 +1,186 @@
+"""A search that begins with the version of the last time: a switch counts at once, and nothing is left running."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import select
+
+from app.db import explanations, jobs, model_versions
+from app.db.engine import Database
+from app.db.model_versions import NewVersion
+from app.db.service_tables import Explanation
+from app.errors import NotFoundError
+from app.explaining.protocol import ExplainAnswer, ExplainOrder
+from app.explaining.request import ExplainRequest
+from app.ledger.ledger import utc_now
+from app.resources import gather
+from app.services.explain import explain
+from app.settings import Settings
+from tests.app.api.standins import Bell, SilentExplainer
+from tests.app.conftest import Customer
+
+
+def publish(database: Database, customer: Customer) -> UUID:
+    """The next version of `loans`, active."""
+    job_id, now = uuid4(), utc_now()
+    with database.writing() as connection:
+        jobs.add(connection, customer.tenant_id, job_id, "loans", {}, now)
+        version = NewVersion(job_id, "models/x", uuid4().hex, customer.ensemble_id, "1", {}, ["no", "yes"], {}, [])
+        return model_versions.publish(connection, customer.tenant_id, "loans", version, True, now)
+
+
+class Engine(SilentExplainer):
+    """It takes a moment; it knows what it began and was told to drop, and fails for one version."""
+
+    def __init__(self, seconds: float = 0.02) -> None:
+        super().__init__()
+        self.seconds, self.begun, self.dropped = seconds, list[UUID](), list[UUID]()
+        self.fails_for: UUID | None = None
+
+    async def explain(self, order: ExplainOrder) -> ExplainAnswer:
+        self.begun.append(order.version_id)
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.dropped.append(order.version_id)
+            raise
+        if order.version_id == self.fails_for:
+            raise RuntimeError("no memory")
+        return await super().explain(order)
+
+
+class Lender:
+    """A tenant with the model `loans`, and the service around an engine."""
+
+    def __init__(self, database: Database, customer: Customer, var_dir: Path) -> None:
+        url = SecretStr(database.engine.url.render_as_string(hide_password=False))
+        self.database, self.customer, self.engine = database, customer, Engine()
+        self.first = self.publish()
+        self.resources = gather(Settings(var_dir=var_dir, database_url=url), database, self.engine, Bell())
+
+    def publish(self) -> UUID:
+        return publish(self.database, self.customer)
+
+    async def explain(self, name: str = "loans", strangers: int = 0, max_queries: int = 0) -> int:
+        """The number of the version that answers."""
+        asked = ExplainRequest(name, [{"income": 1}], "yes", max_queries=max_queries)
+        reply = await explain(self.resources, self.customer.tenant_id + strangers, uuid4().hex, asked)
+        return int(json.loads(reply)["version"])
+
+    def written(self) -> list[UUID]:
+        """The versions of the decision records, in the order that they were written."""
+        statement = select(Explanation.model_version_id).where(Explanation.tenant_id == self.customer.tenant_id)
+        with self.database.reading() as connection:
+            return list(connection.scalars(statement.order_by(Explanation.created_at)))
+
+
+@pytest.fixture
+def lender(database: Database, customer: Customer, tmp_path: Path) -> Lender:
+    return Lender(database, customer, tmp_path)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(20):
+            await test()
+
+    asyncio.run(within())
+
+
+def test_the_same_version_is_searched_once_and_a_switch_counts_at_once(lender: Lender) -> None:
+    async def test() -> None:
+        assert [await lender.explain(), await lender.explain()] == [1, 1]
+        assert lender.engine.begun == [lender.first] * 2
+        second = lender.publish()
+        assert await lender.explain() == 2
+        assert lender.engine.begun == [*[lender.first] * 3, second]
+        # What the old version said of the third request is nowhere.
+        assert lender.written() == [lender.first, lender.first, second]
+        await lender.explain()
+        assert lender.engine.begun[4:] == [second]
+
+    run(test)
+
+
+def test_a_switch_during_the_search_counts_for_all_who_wait(lender: Lender) -> None:
+    async def test() -> None:
+        await lender.explain()
+        lender.engine.seconds = 0.5
+        asking = [asyncio.create_task(lender.explain()) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        second = lender.publish()
+        assert await asyncio.gather(*asking) == [2] * 20
+        assert lender.written()[1:] == [second] * 20
+
+    run(test)
+
+
+def test_a_search_that_asks_is_never_begun_twice(lender: Lender) -> None:
+    async def test() -> None:
+        await lender.explain()
+        lender.engine.seconds = 0.5
+        asking = asyncio.create_task(lender.explain(max_queries=3))
+        await asyncio.sleep(0.2)
+        lender.publish()
+        assert await asking == 1
+        assert lender.written() == lender.engine.begun == [lender.first] * 2
+        # It does not begin with the version of the last time either.
+        assert await lender.explain(max_queries=3) == 2
+
+    run(test)
+
+
+def test_a_search_that_fails_is_told_and_that_of_a_former_version_is_not(lender: Lender) -> None:
+    async def test() -> None:
+        await lender.explain()
+        lender.engine.fails_for = lender.first
+        with pytest.raises(RuntimeError, match="no memory"):
+            await lender.explain()
+        lender.publish()
+        assert await lender.explain() == 2
+
+    run(test)
+
+
+def test_who_hangs_up_takes_the_search_along(lender: Lender) -> None:
+    async def test() -> None:
+        await lender.explain()
+        lender.engine.seconds = 60.0
+        asking = asyncio.create_task(lender.explain())
+        await asyncio.sleep(0.2)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert lender.engine.dropped == [lender.first]
+        assert lender.written() == [lender.first]
+
+    run(test)
+
+
+def test_what_cannot_be_written_is_not_answered(lender: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(connection: object, decisions: object) -> None:
+        raise OSError("away")
+
+    async def test() -> None:
+        await lender.explain()
+        monkeypatch.setattr(explanations, "add", away)
+        with pytest.raises(OSError, match="away"):
+            await lender.explain()
+
+    run(test)
+
+
+def test_names_that_nobody_trained_and_other_tenants(lender: Lender) -> None:
+    async def test() -> None:
+        await lender.explain()
+        for name, strangers in (("boats", 0), ("loans", 1)):
+            with pytest.raises(NotFoundError, match=f"no trained model '{name}'"):
+                await lender.explain(name, strangers)
+        assert len(lender.engine.begun) == 1
+
+    run(test)
