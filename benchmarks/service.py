@@ -1,7 +1,8 @@
 """How much of the engine's speed reaches a client: `python -m benchmarks.service`.
 
 The service runs as an operator runs it, as processes of its own on this machine's cores, and writes a decision record
-for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after.
+for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after, and
+for what the service adds to one record in turns with it: a busy host changes by the second.
 `--mode workers` puts the explainer into a second process, `--database-url` takes Postgres instead of SQLite.
 `--soak 100000` does something else: it explains so many records and watches the memory.
 """
@@ -25,7 +26,7 @@ from rich.console import Console
 
 from benchmarks.service_client import Load, Measured
 from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, write
+from benchmarks.service_report import Point, Report, Turn, write
 from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
 from benchmarks.service_soak import Soak, soak_of, write_soaks
 
@@ -34,6 +35,7 @@ CLIENTS = (1, 8, 64)
 SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
+TURNS = 5
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
 
 
@@ -55,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for size in SIZES:
                 share = f"{size} a request: {report.ratio(size):.2f} of the engine"
                 console.print(f"{mode}, {share}; bound by {report.bound(size)}", markup=False)
-            if report.over_ms is not None:
-                console.print(f"{mode}: one record of one client, {report.over_ms:.1f} ms more than the engine alone")
+            console.print(f"{mode}: one record of one client, {report.over_ms:.1f} ms more than the engine alone")
     if options.soak:
         write_soaks(soaks, options.results)
     else:
@@ -84,10 +85,18 @@ def measure_mode(
             for clients in options.clients:
                 points.append(measure_point(site, bodies(records, size), clients, size, options.seconds))
                 console.print(f"{mode}: {points[-1]}", markup=False)
+        turns = [take_turn(site, folder, listed, bodies(records, 1), options.seconds / 4) for _ in range(TURNS)]
     engines.append(engine_alone(folder, listed, options.seconds))
     mean = Engine(*np.mean([astuple(engine) for engine in engines], axis=0).tolist())
     database = "SQLite" if options.database_url is None else "Postgres"
-    return Report(mode, database, mean, tuple(points), os.getloadavg()[0])
+    return Report(mode, database, mean, tuple(points), tuple(turns), os.getloadavg()[0])
+
+
+def take_turn(site: Site, folder: Path, listed: Path, texts: list[str], seconds: float) -> Turn:
+    """One record at a time by the engine alone, then by one client of the service."""
+    engine = engine_alone(folder, listed, seconds)
+    found = send(site, texts, 1, seconds / 4, seconds)
+    return Turn(engine.p50_ms, float(np.median(found.latencies)))
 
 
 def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,13 +42,22 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The median milliseconds of one record: by the engine alone, and right after it by one client of the service."""
+
+    engine_ms: float
+    service_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """One mode: the engine alone before and after, and the service under each load."""
+    """One mode: the engine alone before and after, the service under each load, and both in turns."""
 
     mode: str
     database: str
     engine: Engine
     points: tuple[Point, ...]
+    turns: tuple[Turn, ...]
     load_average: float
 
     def ratio(self, records: int) -> float:
@@ -55,10 +65,9 @@ class Report:
         return max(p.records_a_second for p in self.points if p.records == records) / self.engine.records_a_second
 
     @property
-    def over_ms(self) -> float | None:
-        """What the service adds to one record of one client; None if that was not measured."""
-        alone = [point for point in self.points if (point.clients, point.records) == (1, 1)]
-        return alone[0].p50_ms - self.engine.p50_ms if alone else None
+    def over_ms(self) -> float:
+        """What the service adds to one record of one client: the median of the turns."""
+        return median(turn.service_ms - turn.engine_ms for turn in self.turns)
 
     def bound(self, records: int) -> str:
         """What bounds the service at its best with so many records a request, in words."""

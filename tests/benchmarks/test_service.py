@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.service_client import Load, measure
 from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, write
+from benchmarks.service_report import Point, Report, Turn, write
 from benchmarks.service_soak import soak_of, write_soaks
 
 POINT = Point(
@@ -37,6 +37,7 @@ REPORT = Report(
         replace(POINT, clients=8, records=32, records_a_second=320.0, engine=0.99),
         replace(POINT, clients=64, records=32, records_a_second=300.0),
     ),
+    turns=(Turn(20.0, 24.0), Turn(40.0, 49.0), Turn(21.0, 22.0)),
     load_average=0.5,
 )
 
