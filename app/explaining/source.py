@@ -18,6 +18,11 @@ from models.errors import ArtifactError
 from models.sealed import check_seal
 
 
+READING = Lock()
+"""One file is read at a time: numpy parses headers with `ast`, which CPython 3.11 cannot do in two threads at once
+(gh-106905)."""
+
+
 class VersionSource:
     """Loads what a training published; it blocks."""
 
@@ -39,7 +44,8 @@ class VersionSource:
         found = check_seal(folder)
         if found != row.digest:
             raise ArtifactError(f"The model in '{row.location}' has the hash {found}, but {row.digest} was published.")
-        model = load_model(folder, self._device)
+        with READING:
+            model = load_model(folder, self._device)
         if row.ensemble_kind == "remote":
             # Not kept: its row may change at any time, and the registry keeps what is open.
             schema = model.encoder.schema
@@ -65,5 +71,7 @@ class _LocalMeter:
     def __call__(self) -> EnsembleMeter:
         with self._lock:
             if self._meter is None:
-                self._meter = self._registry.local(load_ensemble_of(self._folder), *self._owner)
+                with READING:
+                    ensemble = load_ensemble_of(self._folder)
+                self._meter = self._registry.local(ensemble, *self._owner)
             return self._meter
