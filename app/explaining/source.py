@@ -17,7 +17,6 @@ from models.artifact import load_ensemble_of, load_model
 from models.errors import ArtifactError
 from models.sealed import check_seal
 
-
 READING = Lock()
 """One file is read at a time: numpy parses headers with `ast`, which CPython 3.11 cannot do in two threads at once
 (gh-106905)."""
