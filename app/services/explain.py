@@ -51,7 +51,8 @@ async def explain(resources: Resources, tenant_id: int, request_id: str, request
         written = await resources.decisions.write(rows, model)
         return _reply(request_id, request, version, answer, ids) if written else None
 
-    last, failure = None if request.max_queries else resources.active.last(tenant_id, request.model), None
+    last = None if request.max_queries else resources.active.last(tenant_id, request.model)
+    failure: Exception | None = None
     if last is not None:
         try:
             reply = await attempt(last, request.model)
