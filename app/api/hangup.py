@@ -13,20 +13,24 @@ T = TypeVar("T")
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of the work, which is cancelled when the caller hangs up. The body must have been read."""
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_gone(request))
+    working, gone = asyncio.current_task(), False
+    assert working is not None
+    before = working.cancelling()
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        gone = True
+        working.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        working.cancel()
-        await asyncio.wait((working,))
-        raise DeadlineError("the caller hung up before the answer was there")
+        return await work
+    except asyncio.CancelledError:
+        # Whoever else cancelled it as well goes first.
+        if gone and working.uncancel() <= before:
+            raise DeadlineError("the caller hung up before the answer was there") from None
+        raise
     finally:
-        working.cancel()
         watching.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue

@@ -9,6 +9,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from app.db.driver import Driver, driving
 from models.errors import ConfigError
 
 SQLITE_BUSY_MS = 30_000
@@ -101,6 +102,10 @@ class Database:
         """A connection in a transaction that may write."""
         with self.engine.begin() as connection:
             yield connection
+
+    def driving(self) -> AbstractContextManager[Driver]:
+        """The same for a statement that every request needs: without SQLAlchemy in between."""
+        return driving(self.engine)
 
     def stepping(self) -> AbstractContextManager[Connection]:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""

@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Connection, Dialect, Select, column, func, insert, select, table
 from sqlalchemy.types import NullType, TypeDecorator
 
+from app.db.driver import Driver, Prepared
 from app.db.paging import Position, newest_first
 from app.db.service_tables import Explanation, ModelRow, ModelVersion
 from app.db.types import AnyRow
@@ -48,12 +49,12 @@ WRITTEN = table(
     *(column(name, JsonText() if name in TEXTS else Explanation.__table__.c[name].type) for name in FIELDS),
 )
 
-_ADD = insert(WRITTEN)
+_ADD = Prepared(insert(WRITTEN), FIELDS)
 
 
-def add(connection: Connection, decisions: Sequence[Decision]) -> None:
+def add(driver: Driver, decisions: Sequence[Decision]) -> None:
     """Store decision records."""
-    connection.execute(_ADD, [{name: getattr(one, name) for name in FIELDS} for one in decisions])
+    driver.write(_ADD, [{name: getattr(one, name) for name in FIELDS} for one in decisions])
 
 
 def find(connection: Connection, tenant_id: int, explanation_id: UUID) -> AnyRow | None:

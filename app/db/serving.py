@@ -4,6 +4,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, select
 
+from app.db.driver import Driver, Prepared
 from app.db.service_tables import ModelRow, ModelVersion
 from app.db.tables import EnsembleRow
 from app.db.types import AnyRow
@@ -15,12 +16,18 @@ _NAMED = (
     .where(ModelRow.tenant_id == bindparam("tenant_id"), ModelRow.name == bindparam("name"))
 )
 _ACTIVE = _NAMED.where(ModelRow.active_version_id == ModelVersion.id)
+_IS_ACTIVE = Prepared(_ACTIVE.where(ModelVersion.id == bindparam("version_id")))
 _NUMBERED = _NAMED.where(ModelVersion.number == bindparam("number"))
 
 
 def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """version_id, number, model of the version that answers under the model's name; None if there is none."""
     return connection.execute(_ACTIVE, {"tenant_id": tenant_id, "name": name}).one_or_none()
+
+
+def is_active(driver: Driver, tenant_id: int, name: str, version_id: UUID) -> bool:
+    """Whether the version answers under the model's name."""
+    return driver.finds(_IS_ACTIVE, {"tenant_id": tenant_id, "name": name, "version_id": version_id})
 
 
 def find_numbered(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow | None:

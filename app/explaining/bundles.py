@@ -28,6 +28,8 @@ class Bundler:
 
     async def explain(self, order: ExplainOrder) -> ExplainAnswer:
         """The answer, whoever it travelled with; who stops waiting before it has left takes it back."""
+        if not self._waiting and self._travelling < self.journeys:
+            return await self._alone(order)
         answer: asyncio.Future[ExplainAnswer] = asyncio.get_running_loop().create_future()
         place = order, answer
         self._waiting.append(place)
@@ -42,6 +44,18 @@ class Bundler:
         """Wait for what is under way."""
         while self._under_way:
             await asyncio.wait(self._under_way)
+
+    async def _alone(self, order: ExplainOrder) -> ExplainAnswer:
+        """Nobody waits with it, so nobody else is told: who stops waiting takes it back on the way, too."""
+        self._travelling += 1
+        try:
+            [outcome] = await self._send([order])
+        finally:
+            self._travelling -= 1
+            self._leave()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _leave(self) -> None:
         while self._waiting and self._travelling < self.journeys:

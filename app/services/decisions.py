@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
+from uuid import UUID
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
 from app.db import explanations, serving
+from app.db.driver import Driver
 from app.db.engine import Database
 from app.db.explanations import Decision
 
@@ -26,6 +27,12 @@ class Entry:
 
     decisions: Sequence[Decision]
     model: str | None
+
+    @property
+    def must_be_active(self) -> tuple[int, str, UUID] | None:
+        """Tenant, model and version."""
+        first = self.decisions[0]
+        return None if self.model is None else (first.tenant_id, self.model, first.model_version_id)
 
 
 Waiting: TypeAlias = tuple[Entry, "asyncio.Future[bool]"]
@@ -65,11 +72,11 @@ class DecisionWriter:
     def _commit(self, group: Sequence[Entry]) -> Sequence[Exception | bool]:
         """One outcome a request; where its rows are at fault the others are written without it."""
         try:
-            with self._database.writing() as connection:
-                due = _due(connection, group)
+            with self._database.driving() as driver:
+                due = _due(driver, group)
                 rows = [row for entry, is_due in zip(group, due, strict=True) if is_due for row in entry.decisions]
                 if rows:
-                    explanations.add(connection, rows)
+                    explanations.add(driver, rows)
         except (IntegrityError, DataError) as error:
             return [error] if len(group) == 1 else [self._commit([entry])[0] for entry in group]
         # Every request of the group waits for its rows: each is told why they are not there.
@@ -78,9 +85,8 @@ class DecisionWriter:
         return due
 
 
-def _due(connection: Connection, group: Sequence[Entry]) -> list[bool]:
-    """Whether each entry is to be written; every name is looked up once."""
-    names = {(entry.decisions[0].tenant_id, entry.model) for entry in group if entry.model is not None}
-    found = [serving.find_active(connection, *name) for name in names]
-    active = {version.version_id for version in found if version is not None}
-    return [entry.model is None or entry.decisions[0].model_version_id in active for entry in group]
+def _due(driver: Driver, group: Sequence[Entry]) -> list[bool]:
+    """Whether each entry is to be written; every version is looked up once."""
+    asked = {version for entry in group if (version := entry.must_be_active) is not None}
+    active = {version for version in asked if serving.is_active(driver, *version)}
+    return [entry.must_be_active is None or entry.must_be_active in active for entry in group]

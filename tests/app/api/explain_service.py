@@ -94,6 +94,6 @@ def explain_service(settings: Settings, saved: tuple[Saved, Saved], workers: int
 def _worker(settings: Settings) -> Iterator[str]:
     database = open_database(settings.database)
     resident = open_resident(settings, database)
-    with serving(ExplainerServer(resident, WORKER_KEY, CollectorRegistry()).app(), resident.close) as url:
+    with serving(ExplainerServer(resident, WORKER_KEY, CollectorRegistry()), resident.close) as url:
         yield url
     database.close()

@@ -8,13 +8,13 @@ from threading import Thread
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 START_SECONDS = 60.0
 
 
 @contextmanager
-def serving(app: Starlette, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Iterator[str]:
+def serving(app: ASGIApp, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Iterator[str]:
     """The URL of the application while it is served; it finishes what it has begun, then does `at_end` on its loop."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=5))
 

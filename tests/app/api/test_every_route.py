@@ -72,8 +72,8 @@ def add_explanation(database: Database, tenant_id: int, version_id: UUID) -> UUI
         queries=0,
         created_at=utc_now(),
     )
-    with database.writing() as connection:
-        explanations.add(connection, [decision])
+    with database.driving() as driver:
+        explanations.add(driver, [decision])
     return decision.id
 
 
