@@ -18,13 +18,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
+from statistics import median
 from threading import Event, Thread
 
 import httpx
 import numpy as np
 from rich.console import Console
 
-from benchmarks.service_client import Load, Measured
+from benchmarks.service_client import Load, Measured, ask_in_turn
 from benchmarks.service_engine import Engine
 from benchmarks.service_report import Point, Report, Turn, write
 from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
@@ -35,7 +36,8 @@ CLIENTS = (1, 8, 64)
 SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
-TURNS = 5
+TURNS, EACH_TURN = 60, 15
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
 
 
@@ -85,23 +87,32 @@ def measure_mode(
             for clients in options.clients:
                 points.append(measure_point(site, bodies(records, size), clients, size, options.seconds))
                 console.print(f"{mode}: {points[-1]}", markup=False)
-        turns = [take_turn(site, folder, listed, bodies(records, 1), options.seconds / 4) for _ in range(TURNS)]
+        turns = take_turns(site, folder, listed, bodies(records, 1))
     engines.append(engine_alone(folder, listed, options.seconds))
     mean = Engine(*np.mean([astuple(engine) for engine in engines], axis=0).tolist())
     database = "SQLite" if options.database_url is None else "Postgres"
     return Report(mode, database, mean, tuple(points), tuple(turns), os.getloadavg()[0])
 
 
-def take_turn(site: Site, folder: Path, listed: Path, texts: list[str], seconds: float) -> Turn:
-    """One record at a time by the engine alone, then by one client of the service."""
-    engine = engine_alone(folder, listed, seconds)
-    found = send(site, texts, 1, seconds / 4, seconds)
-    return Turn(engine.p50_ms, float(np.median(found.latencies)))
+def take_turns(site: Site, folder: Path, listed: Path, texts: list[str]) -> list[Turn]:
+    """One record at a time: some by the engine alone, as many by one client of the service, and again."""
+    turns = []
+    command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ONE_THREAD, text=True) as engine:
+        assert engine.stdin is not None and engine.stdout is not None
+        for turn in range(TURNS):
+            engine.stdin.write(f"{EACH_TURN}\n")
+            engine.stdin.flush()
+            engine_ms = float(engine.stdout.readline())
+            asked = [texts[row % len(texts)] for row in range(turn * EACH_TURN, (turn + 1) * EACH_TURN)]
+            turns.append(Turn(engine_ms, median(ask_in_turn(site.url, site.key, asked))))
+        engine.stdin.close()
+    return turns
 
 
 def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:
     command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET, str(seconds)]
-    found = subprocess.run(command, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    found = subprocess.run(command, check=True, capture_output=True, env=ONE_THREAD)
     return Engine(**json.loads(found.stdout))
 
 

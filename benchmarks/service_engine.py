@@ -1,6 +1,8 @@
-"""The engine alone, beside which the service is measured: `python -m benchmarks.service_engine FOLDER RECORDS.json`.
+"""The engine alone, beside which the service is measured: the same records and search, one thread, its own process.
 
-The same records, the same search, one thread, in a process of its own: in full batches, and one record at a time.
+`python -m benchmarks.service_engine FOLDER RECORDS.json TARGET SECONDS` searches so long in full batches, then one
+record at a time. Without SECONDS it takes turns: for each line of stdin, a number, it searches so many records one at a
+time and writes the median milliseconds.
 """
 
 import json
@@ -30,32 +32,58 @@ class Engine:
     p50_ms: float
 
 
-def measure(folder: Path, records_file: Path, target: str, seconds: float) -> Engine:
-    torch.set_num_threads(1)
-    model = load_model(folder)
-    raw = json.loads(records_file.read_text())
-    records = np.concatenate([check_record(model.encoder.schema, record) for record in raw])
-    for rows in ([0], range(BATCH)):
-        explain(model, records[list(rows)], target_codes(model, target, len(rows)))
+class Searcher:
+    """The model and the records, warm."""
+
+    def __init__(self, folder: Path, records_file: Path, target: str) -> None:
+        torch.set_num_threads(1)
+        self._model, self._target = load_model(folder), target
+        raw = json.loads(records_file.read_text())
+        self._records = np.concatenate([check_record(self._model.encoder.schema, record) for record in raw])
+        for size in (1, BATCH):
+            self.search(0, size)
+
+    def search(self, start: int, size: int) -> None:
+        """The records from `start` on, in one batch; after the last comes the first."""
+        rows = [row % len(self._records) for row in range(start, start + size)]
+        explain(self._model, self._records[rows], target_codes(self._model, self._target, size))
+
+    def milliseconds(self, row: int) -> float:
+        """Of one record alone."""
+        began = time.perf_counter()
+        self.search(row, 1)
+        return 1000 * (time.perf_counter() - began)
+
+
+def measure(searcher: Searcher, seconds: float) -> Engine:
     done, began, worked = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
-        rows = [row % len(records) for row in range(done, done + BATCH)]
-        explain(model, records[rows], target_codes(model, target, BATCH))
+        searcher.search(done, BATCH)
         done += BATCH
     whole, work = time.perf_counter() - began, time.process_time() - worked
     alone = list[float]()
     end = time.perf_counter() + seconds / 2
     while time.perf_counter() < end:
-        row = len(alone) % len(records)
-        started = time.perf_counter()
-        explain(model, records[row : row + 1], target_codes(model, target, 1))
-        alone.append(1000 * (time.perf_counter() - started))
+        alone.append(searcher.milliseconds(len(alone)))
     return Engine(done / whole, 1000 * work / done, median(alone))
 
 
+def take_turns(searcher: Searcher) -> None:
+    done = 0
+    for line in sys.stdin:
+        rows = range(done, done + int(line))
+        sys.stdout.write(f"{median([searcher.milliseconds(row) for row in rows])}\n")
+        sys.stdout.flush()
+        done = rows.stop
+
+
 def main() -> int:
-    folder, records_file, target, seconds = sys.argv[1:]
-    json.dump(asdict(measure(Path(folder), Path(records_file), target, float(seconds))), sys.stdout)
+    folder, records_file, target, *seconds = sys.argv[1:]
+    searcher = Searcher(Path(folder), Path(records_file), target)
+    if seconds:
+        json.dump(asdict(measure(searcher, float(seconds[0]))), sys.stdout)
+    else:
+        take_turns(searcher)
     return 0
 
 

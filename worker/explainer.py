@@ -28,7 +28,7 @@ from app.db.engine import open_database
 from app.errors import AuthenticationError, ConflictError, UnavailableError
 from app.explaining import wire
 from app.explaining.opening import open_resident
-from app.explaining.protocol import Explainer
+from app.explaining.protocol import ExplainAnswer, Explainer, ExplainOrder
 from app.settings import Settings
 from models.errors import ConfigError, RecourseError
 from worker.orphans import end_with_parent
@@ -83,10 +83,18 @@ class ExplainerServer:
             orders = wire.read_explain_orders(body)
             if any(order.max_queries for order in orders):
                 raise ConflictError("an order with queries travels alone: send it to /explain")
-            outcomes = await asyncio.gather(*map(self._explainer.explain, orders), return_exceptions=True)
-            return wire.write_outcomes(outcomes)
+            if len(orders) == 1:
+                return wire.write_outcomes([await self._outcome(orders[0])])
+            return wire.write_outcomes(await asyncio.gather(*map(self._outcome, orders)))
 
         return await self._answer(request, work)
+
+    async def _outcome(self, order: ExplainOrder) -> ExplainAnswer | Exception:
+        try:
+            return await self._explainer.explain(order)
+        # Whatever it is, it is told in this order's place.
+        except Exception as error:
+            return error
 
     async def verify(self, request: Request) -> Response:
         async def work(body: bytes) -> bytes:

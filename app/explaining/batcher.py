@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,8 @@ from app.explaining.versions import LoadedVersion
 from models.flow import STEPS
 
 USUAL_PATHS = 60
-Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Sequence[ExplainAnswer | Exception]]
+Outcomes: TypeAlias = Sequence[ExplainAnswer | Exception]
+Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Outcomes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Batcher:
             asks: ThreadPoolExecutor(count, thread_name_prefix="ask" if asks else "engine")
             for asks, count in self._free.items()
         }
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Future[Outcomes]] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
         self.pending = 0
@@ -198,9 +200,11 @@ class Batcher:
 
     def _start(self, lane: Lane, batch: list[_Waiting]) -> None:
         self._hold(lane, batch, 1)
-        task = asyncio.create_task(self._work(lane, batch))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        version, asks = lane
+        orders = [waiting.order for waiting in batch]
+        running = asyncio.get_running_loop().run_in_executor(self._engines[asks], self._run, version, orders)
+        self._running.add(running)
+        running.add_done_callback(partial(self._end, lane, batch, time.monotonic()))
 
     def _hold(self, lane: Lane, batch: list[_Waiting], threads: int) -> None:
         """Take a thread, or with -1 give it back."""
@@ -210,24 +214,18 @@ class Batcher:
             self._held[batch[0].order.tenant_id] += threads
             self._held += Counter()  # Forgets who holds none.
 
-    async def _work(self, lane: Lane, batch: list[_Waiting]) -> None:
-        version, asks = lane
-        began = time.monotonic()
-        orders = [waiting.order for waiting in batch]
-        try:
-            outcomes = await asyncio.get_running_loop().run_in_executor(self._engines[asks], self._run, version, orders)
-        # Those who wait get it, whatever it is: an order without an outcome would wait for ever.
-        except Exception as error:
-            for waiting in batch:
-                _tell(waiting.answer, error)
-        else:
-            for waiting, outcome in zip(batch, outcomes, strict=True):
-                _tell(waiting.answer, outcome)
-        finally:
-            self._hold(lane, batch, -1)
-            self._pump()
+    def _end(self, lane: Lane, batch: list[_Waiting], began: float, running: "asyncio.Future[Outcomes]") -> None:
+        """Those who wait get it, whatever it is: an order without an outcome would wait for ever."""
+        self._running.discard(running)
+        error = running.exception()
+        outcomes = running.result() if error is None else [error] * len(batch)
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            _tell(waiting.answer, outcome)
+        self._hold(lane, batch, -1)
+        self._pump()
         if self._observe is not None:
-            self._observe(_report(version, orders, time.monotonic() - began))
+            orders = [waiting.order for waiting in batch]
+            self._observe(_report(lane[0], orders, time.monotonic() - began))
 
 
 def _report(version: LoadedVersion, orders: Sequence[ExplainOrder], seconds: float) -> BatchReport:
@@ -239,10 +237,10 @@ def _report(version: LoadedVersion, orders: Sequence[ExplainOrder], seconds: flo
     return BatchReport(records, len(orders), seconds, paths * flow.steps * stages)
 
 
-def _tell(answer: "asyncio.Future[ExplainAnswer]", outcome: ExplainAnswer | Exception) -> None:
+def _tell(answer: "asyncio.Future[ExplainAnswer]", outcome: ExplainAnswer | BaseException) -> None:
     if answer.done():
         return
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException):
         answer.set_exception(outcome)
     else:
         answer.set_result(outcome)

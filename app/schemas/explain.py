@@ -98,7 +98,7 @@ class AskedBody(Body):
     target: Annotated[str, StringConstraints(min_length=1, max_length=1000), Field(examples=["approved"])]
     constraints: ConstraintsBody = Field(default_factory=ConstraintsBody)
     k: int = Field(1, ge=1, le=10, description="So many answers, which change different features.")
-    robustness: RobustnessBody = RobustnessBody()
+    robustness: RobustnessBody = Field(default_factory=RobustnessBody)
     price: float | None = Field(
         None, gt=0, le=1e6, allow_inf_nan=False, description="The dial: what agreement a unit of cost must bring."
     )
