@@ -106,3 +106,18 @@ def test_who_stops_waiting_takes_the_order_back() -> None:
         assert road.bundles == [[1], [1]]
 
     asyncio.run(run())
+
+
+def test_one_that_travels_alone_is_taken_back_on_the_way_and_makes_room() -> None:
+    async def run() -> None:
+        road = Road()
+        bundler = Bundler(road.send, journeys=1)
+        asked = [asyncio.create_task(bundler.explain(new_order(1, start))) for start in range(2)]
+        await asyncio.sleep(0.01)
+        asked[0].cancel()
+        await asyncio.sleep(0.01)
+        assert road.bundles == [[1], [1]]
+        road.gate.set()
+        assert numbers(await asked[1]) == [1]
+
+    asyncio.run(run())
