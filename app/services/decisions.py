@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 from uuid import UUID
 
@@ -44,30 +45,36 @@ class DecisionWriter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[Waiting] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._writing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decisions")
 
     async def write(self, decisions: Sequence[Decision], model: str | None = None) -> bool:
         """Returns when the rows are durable; False: they are not, because another version is active under the name."""
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((Entry(decisions, model), written))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_all())
+        if not self._writing:
+            self._begin()
         return await written
 
-    async def _write_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            outcomes = await loop.run_in_executor(self._thread, self._commit, [entry for entry, _ in group])
-            for (_, written), outcome in zip(group, outcomes, strict=True):
-                if written.done():
-                    continue
-                if isinstance(outcome, Exception):
-                    written.set_exception(outcome)
-                else:
-                    written.set_result(outcome)
-        self._writing = None
+    def _begin(self) -> None:
+        """All that wait, in the thread."""
+        group, self._waiting, self._writing = self._waiting, [], True
+        entries = [entry for entry, _ in group]
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, entries)
+        writing.add_done_callback(partial(self._end, group))
+
+    def _end(self, group: Sequence[Waiting], writing: "asyncio.Future[Sequence[Exception | bool]]") -> None:
+        """Each is told; then those that came meanwhile have their turn."""
+        for (_, written), outcome in zip(group, writing.result(), strict=True):
+            if written.done():
+                continue
+            if isinstance(outcome, Exception):
+                written.set_exception(outcome)
+            else:
+                written.set_result(outcome)
+        self._writing = False
+        if self._waiting:
+            self._begin()
 
     def _commit(self, group: Sequence[Entry]) -> Sequence[Exception | bool]:
         """One outcome a request; where its rows are at fault the others are written without it."""
