@@ -2,7 +2,7 @@
 
 What is finished is not run again. The public data sets are read from the folder that RECOURSE_DATA names. REPORT.md
 says how long the runs behind it took: on two cores `--quick` takes 13 minutes, Table 2 with five seeds an hour and a
-half, and by what three seeds of the others took the whole with five seeds five to six hours, as fast as the cores are.
+half, everything with five seeds 345 minutes, in parts and with what the cores did beside it.
 """
 
 import argparse
