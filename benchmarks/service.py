@@ -1,8 +1,9 @@
 """How much of the engine's speed reaches a client: `python -m benchmarks.service`.
 
 The service runs as an operator runs it, as processes of its own on this machine's cores, and writes a decision record
-for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after, and
-for what the service adds to one record in turns with it: a busy host changes by the second.
+for every answer; the clients are a process of their own; the engine alone is measured beside it, before and after. For
+what the service adds to one record both take turns, record by record: a busy host changes by the second, and who has
+waited finds cold caches, the engine alone as well. What the engine takes back to back is told beside it.
 `--mode workers` puts the explainer into a second process, `--database-url` takes Postgres instead of SQLite.
 `--soak 100000` does something else: it explains so many records and watches the memory.
 """
@@ -16,16 +17,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, astuple
 from pathlib import Path
-from statistics import median
 from threading import Event, Thread
 
 import httpx
 import numpy as np
 from rich.console import Console
 
-from benchmarks.service_client import Load, Measured, ask_in_turn
+from benchmarks.service_client import Load, Measured, OneClient
 from benchmarks.service_engine import Engine
 from benchmarks.service_report import Point, Report, Turn, write
 from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
@@ -36,7 +37,7 @@ CLIENTS = (1, 8, 64)
 SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
-TURNS, EACH_TURN = 60, 15
+TURNS, WARM_UP = 620, 20
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
 
@@ -59,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for size in SIZES:
                 share = f"{size} a request: {report.ratio(size):.2f} of the engine"
                 console.print(f"{mode}, {share}; bound by {report.bound(size)}", markup=False)
-            console.print(f"{mode}: one record of one client, {report.over_ms:.1f} ms more than the engine alone")
+            over = f"{report.over_ms:.1f} ms more than the engine alone at the same pace"
+            hurried = f"{report.over_hurried_ms:.1f} than the engine that never waits"
+            console.print(f"{mode}: one record of one client, {over}, {hurried}")
     if options.soak:
         write_soaks(soaks, options.results)
     else:
@@ -95,19 +98,20 @@ def measure_mode(
 
 
 def take_turns(site: Site, folder: Path, listed: Path, texts: list[str]) -> list[Turn]:
-    """One record at a time: some by the engine alone, as many by one client of the service, and again."""
+    """Each record by the engine alone, and right after it by one client of the service: one pace, one moment."""
     turns = []
     command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ONE_THREAD, text=True) as engine:
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ONE_THREAD, text=True) as engine,
+        closing(OneClient(site.url, site.key)) as client,
+    ):
         assert engine.stdin is not None and engine.stdout is not None
         for turn in range(TURNS):
-            engine.stdin.write(f"{EACH_TURN}\n")
+            engine.stdin.write(f"{turn}\n")
             engine.stdin.flush()
-            engine_ms = float(engine.stdout.readline())
-            asked = [texts[row % len(texts)] for row in range(turn * EACH_TURN, (turn + 1) * EACH_TURN)]
-            turns.append(Turn(engine_ms, median(ask_in_turn(site.url, site.key, asked))))
+            turns.append(Turn(float(engine.stdout.readline()), client.milliseconds(texts[turn % len(texts)])))
         engine.stdin.close()
-    return turns
+    return turns[WARM_UP:]
 
 
 def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:

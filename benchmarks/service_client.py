@@ -9,7 +9,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
@@ -83,20 +83,27 @@ async def _read(reader: asyncio.StreamReader) -> int:
     return int(head.split(" ", 2)[1])
 
 
-def ask_in_turn(url: str, key: str, texts: Sequence[str]) -> list[float]:
-    """Milliseconds of each text, in turn, by a client that waits in the socket: it adds little of its own."""
-    address = urlsplit(url)
-    found = []
-    with socket.create_connection((address.hostname, address.port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for text in texts:
-            began = time.perf_counter()
-            connection.sendall(_request(address.netloc, key, text.encode()))
-            status = _answer_of(connection)
-            found.append(1000 * (time.perf_counter() - began))
-            if status != 200:
-                raise RuntimeError(f"the service answered {status}")
-    return found
+class OneClient:
+    """A client that waits in its socket: it adds little of its own."""
+
+    def __init__(self, url: str, key: str) -> None:
+        address = urlsplit(url)
+        self._host, self._key = address.netloc, key
+        self._connection = socket.create_connection((address.hostname, address.port))
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def milliseconds(self, text: str) -> float:
+        """Until the answer to the body is there, whole."""
+        began = time.perf_counter()
+        self._connection.sendall(_request(self._host, self._key, text.encode()))
+        status = _answer_of(self._connection)
+        taken = time.perf_counter() - began
+        if status != 200:
+            raise RuntimeError(f"the service answered {status}")
+        return 1000 * taken
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def _answer_of(connection: socket.socket) -> int:

@@ -1,8 +1,7 @@
 """The engine alone, beside which the service is measured: the same records and search, one thread, its own process.
 
 `python -m benchmarks.service_engine FOLDER RECORDS.json TARGET SECONDS` searches so long in full batches, then one
-record at a time. Without SECONDS it takes turns: for each line of stdin, a number, it searches so many records one at a
-time and writes the median milliseconds.
+record at a time. Without SECONDS it takes turns: for each line of stdin, a record's number, it writes its milliseconds.
 """
 
 import json
@@ -69,12 +68,9 @@ def measure(searcher: Searcher, seconds: float) -> Engine:
 
 
 def take_turns(searcher: Searcher) -> None:
-    done = 0
     for line in sys.stdin:
-        rows = range(done, done + int(line))
-        sys.stdout.write(f"{median([searcher.milliseconds(row) for row in rows])}\n")
+        sys.stdout.write(f"{searcher.milliseconds(int(line))}\n")
         sys.stdout.flush()
-        done = rows.stop
 
 
 def main() -> int:

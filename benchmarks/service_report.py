@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The median milliseconds of one record: by the engine alone, and right after it by one client of the service."""
+    """The milliseconds of one record: by the engine alone, and right after it by one client of the service."""
 
     engine_ms: float
     service_ms: float
@@ -66,8 +66,13 @@ class Report:
 
     @property
     def over_ms(self) -> float:
-        """What the service adds to one record of one client: the median of the turns."""
-        return median(turn.service_ms - turn.engine_ms for turn in self.turns)
+        """What the service adds to the median record of one client, both asked at the same pace."""
+        return median(turn.service_ms for turn in self.turns) - median(turn.engine_ms for turn in self.turns)
+
+    @property
+    def over_hurried_ms(self) -> float:
+        """The same beside the engine that has the next record at hand, its caches warm; not at the same moment."""
+        return median(turn.service_ms for turn in self.turns) - self.engine.p50_ms
 
     def bound(self, records: int) -> str:
         """What bounds the service at its best with so many records a request, in words."""
@@ -88,8 +93,14 @@ def document(reports: Sequence[Report]) -> str:
             f"ratio_{records}": {"measured": report.ratio(records), "wanted": wanted, "bound": report.bound(records)}
             for records, wanted in WANTED.items()
         }
-        summary["over_engine_ms"] = {"measured": report.over_ms, "wanted": WANTED_OVER_MS}
-        found.append(asdict(report) | {"summary": summary})
+        summary["over_engine_ms"] = {
+            "measured": report.over_ms,
+            "wanted": WANTED_OVER_MS,
+            "over_the_engine_back_to_back": report.over_hurried_ms,
+        }
+        turns = {"engine_ms": [round(turn.engine_ms, 3) for turn in report.turns]}
+        turns["service_ms"] = [round(turn.service_ms, 3) for turn in report.turns]
+        found.append(asdict(report) | {"turns": turns, "summary": summary})
     return json.dumps(found, indent=1) + "\n"
 
 

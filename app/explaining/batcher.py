@@ -12,7 +12,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -22,8 +21,7 @@ from app.explaining.versions import LoadedVersion
 from models.flow import STEPS
 
 USUAL_PATHS = 60
-Outcomes: TypeAlias = Sequence[ExplainAnswer | Exception]
-Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Outcomes]
+Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Sequence[ExplainAnswer | Exception]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ Lane: TypeAlias = tuple[LoadedVersion, bool]
 
 
 class Batcher:
-    """Queues and engine threads; every method is called on the event loop."""
+    """Queues and engine threads; it is used on one event loop."""
 
     def __init__(self, run: Run, limits: BatchLimits, observe: Callable[[BatchReport], None] | None = None) -> None:
         self._run = run
@@ -84,7 +82,7 @@ class Batcher:
             asks: ThreadPoolExecutor(count, thread_name_prefix="ask" if asks else "engine")
             for asks, count in self._free.items()
         }
-        self._running: set[asyncio.Future[Outcomes]] = set()
+        self._running = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
         self.pending = 0
@@ -200,11 +198,20 @@ class Batcher:
 
     def _start(self, lane: Lane, batch: list[_Waiting]) -> None:
         self._hold(lane, batch, 1)
-        version, asks = lane
-        orders = [waiting.order for waiting in batch]
-        running = asyncio.get_running_loop().run_in_executor(self._engines[asks], self._run, version, orders)
-        self._running.add(running)
-        running.add_done_callback(partial(self._end, lane, batch, time.monotonic()))
+        self._running += 1
+        self._engines[lane[1]].submit(self._search, asyncio.get_running_loop(), lane, batch)
+
+    def _search(self, loop: asyncio.AbstractEventLoop, lane: Lane, batch: list[_Waiting]) -> None:
+        """In an engine's thread."""
+        began = time.monotonic()
+        outcomes: Sequence[ExplainAnswer | BaseException]
+        try:
+            outcomes = self._run(lane[0], [waiting.order for waiting in batch])
+        # Those who wait get it, whatever it is: an order without an outcome would wait for ever.
+        except BaseException as error:
+            outcomes = [error] * len(batch)
+        # Past the future of the executor, which would take the event loop two more rounds.
+        loop.call_soon_threadsafe(self._end, lane, batch, outcomes, time.monotonic() - began)
 
     def _hold(self, lane: Lane, batch: list[_Waiting], threads: int) -> None:
         """Take a thread, or with -1 give it back."""
@@ -214,18 +221,16 @@ class Batcher:
             self._held[batch[0].order.tenant_id] += threads
             self._held += Counter()  # Forgets who holds none.
 
-    def _end(self, lane: Lane, batch: list[_Waiting], began: float, running: "asyncio.Future[Outcomes]") -> None:
-        """Those who wait get it, whatever it is: an order without an outcome would wait for ever."""
-        self._running.discard(running)
-        error = running.exception()
-        outcomes = running.result() if error is None else [error] * len(batch)
+    def _end(
+        self, lane: Lane, batch: list[_Waiting], outcomes: Sequence[ExplainAnswer | BaseException], seconds: float
+    ) -> None:
         for waiting, outcome in zip(batch, outcomes, strict=True):
             _tell(waiting.answer, outcome)
+        self._running -= 1
         self._hold(lane, batch, -1)
         self._pump()
         if self._observe is not None:
-            orders = [waiting.order for waiting in batch]
-            self._observe(_report(lane[0], orders, time.monotonic() - began))
+            self._observe(_report(lane[0], [waiting.order for waiting in batch], seconds))
 
 
 def _report(version: LoadedVersion, orders: Sequence[ExplainOrder], seconds: float) -> BatchReport:

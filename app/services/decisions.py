@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 from uuid import UUID
 
@@ -59,13 +58,16 @@ class DecisionWriter:
     def _begin(self) -> None:
         """All that wait, in the thread."""
         group, self._waiting, self._writing = self._waiting, [], True
-        entries = [entry for entry, _ in group]
-        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._commit, entries)
-        writing.add_done_callback(partial(self._end, group))
+        self._thread.submit(self._write, asyncio.get_running_loop(), group)
 
-    def _end(self, group: Sequence[Waiting], writing: "asyncio.Future[Sequence[Exception | bool]]") -> None:
+    def _write(self, loop: asyncio.AbstractEventLoop, group: Sequence[Waiting]) -> None:
+        outcomes = self._commit([entry for entry, _ in group])
+        # Past the future of the executor, which would take the event loop two more rounds.
+        loop.call_soon_threadsafe(self._end, group, outcomes)
+
+    def _end(self, group: Sequence[Waiting], outcomes: Sequence[Exception | bool]) -> None:
         """Each is told; then those that came meanwhile have their turn."""
-        for (_, written), outcome in zip(group, writing.result(), strict=True):
+        for (_, written), outcome in zip(group, outcomes, strict=True):
             if written.done():
                 continue
             if isinstance(outcome, Exception):
