@@ -98,10 +98,18 @@ def document(reports: Sequence[Report]) -> str:
             "wanted": WANTED_OVER_MS,
             "over_the_engine_back_to_back": report.over_hurried_ms,
         }
-        turns = {"engine_ms": [round(turn.engine_ms, 3) for turn in report.turns]}
-        turns["service_ms"] = [round(turn.service_ms, 3) for turn in report.turns]
+        turns = {
+            "count": len(report.turns),
+            "engine_ms_deciles": _deciles([turn.engine_ms for turn in report.turns]),
+            "service_ms_deciles": _deciles([turn.service_ms for turn in report.turns]),
+        }
         found.append(asdict(report) | {"turns": turns, "summary": summary})
     return json.dumps(found, indent=1) + "\n"
+
+
+def _deciles(values: Sequence[float]) -> list[float]:
+    found: list[float] = np.percentile(values, range(10, 100, 10)).round(3).tolist()
+    return found
 
 
 def write(reports: Sequence[Report], folder: Path) -> None:

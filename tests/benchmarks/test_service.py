@@ -44,7 +44,8 @@ REPORT = Report(
 
 def test_ratios_are_those_of_the_best_load() -> None:
     assert (REPORT.ratio(1), REPORT.ratio(32)) == (0.5, 0.8)
-    assert REPORT.over_ms == pytest.approx(4.0)
+    assert REPORT.over_ms == pytest.approx(24.0 - 21.0)
+    assert REPORT.over_hurried_ms == pytest.approx(24.0 - 20.0)
     assert REPORT.bound(32).startswith("the search")
     assert REPORT.bound(1).startswith("what is around the search")
 
@@ -53,6 +54,7 @@ def test_the_report_is_written(tmp_path: Path) -> None:
     write([REPORT], tmp_path)
     (found,) = json.loads((tmp_path / "service.json").read_text())
     assert found["summary"]["ratio_32"]["measured"] == 0.8
+    assert found["turns"]["count"] == 3
     assert (tmp_path / "service.png").stat().st_size > 1000
 
 
