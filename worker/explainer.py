@@ -63,7 +63,8 @@ class ExplainerServer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pure ASGI: a framework would take as long as the rest of what happens around a search."""
         request = Request(scope, receive, send)
-        handler = self._routes.get((request.method, scope["path"]))
+        # The server leaves the body of an answer to HEAD out.
+        handler = self._routes.get(("GET" if request.method == "HEAD" else request.method, scope["path"]))
         response = Response("Not Found\n", 404) if handler is None else await handler(request)
         await response(scope, receive, send)
 

@@ -191,6 +191,7 @@ def test_operations(site: Site) -> None:
     assert site.worker.answers("/livez")
     assert httpx.get(site.worker.url + "/state", timeout=30).status_code == 401
     assert "recourse_batch_records" in httpx.get(site.worker.url + "/metrics", timeout=30).text
+    assert httpx.head(site.worker.url + "/livez", timeout=30).status_code == 200
     assert httpx.get(site.worker.url + "/nothing", timeout=30).status_code == 404
     assert httpx.get(site.worker.url + "/explain", timeout=30).status_code == 404
 
