@@ -45,7 +45,8 @@ def adaptive(model: RecourseModel) -> RecourseModel:
 def choose(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
     """Generate and select, without polishing: Algorithm 2 and no more."""
     allowed = _allowed(model, cases)
-    candidates = generate(model, cases.target, allowed, config.candidates, config.seed)
+    price = np.full(len(cases), config.price)
+    candidates = generate(model, cases.target, allowed, config.candidates, config.seed, price)
     return _select(model, candidates, cases, allowed, config)
 
 

@@ -40,7 +40,7 @@ from models.study import Study
 from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
 from models.training import train
-from models.velocity import Velocity
+from models.velocity import Velocity, make_velocity
 
 CHECKPOINTS = (0.1, 0.3, 0.6)
 """Where in its joint training `paper` is also measured, without distillation."""
@@ -80,7 +80,7 @@ class PaperRun:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.pair = SurrogatePair(encoder.width, classes, config.surrogate)
-            self.velocity = Velocity(encoder.width, classes, config.flow.width)
+            self.velocity = make_velocity(encoder.width, classes, config.flow)
         self.surrogate = SurrogateTrainer(self.pair, data, config, random)
         boxes = training_boxes(encoder, study.training.records, frozenset(encoder.schema.names), device)
         score = make_proxy(config.loss.proxy, points, data.bound, config.noise, random)

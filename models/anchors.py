@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.allowed import Allowed
 from models.encoding import Encoder
-from models.matrix import Encoded, Records
+from models.matrix import Encoded
 
 SURE = 0.98
 """The share of votes that makes a point an anchor."""
@@ -64,26 +64,35 @@ def choose_anchors(
     return Anchors(stacked, np.concatenate([each.labels for each in chosen]))
 
 
-def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed) -> Records:
-    """Points on the straight ways from allowed.origin (n, F) to its nearest anchors of target (n,), decoded (n, c, F)
+def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed) -> Encoded:
+    """Points on the straight ways from allowed.origin (n, F) to its nearest anchors of target (n,), encoded (n, c, D)
 
     A class with fewer anchors than NEAREST repeats them, so that every record has as many.
     """
-    count, features = allowed.origin.shape
-    if not len(anchors.points):
-        return np.empty((count, 0, features))
     origin = encoder.encode(allowed.origin)
+    if not len(anchors.points):
+        return np.empty((len(origin), 0, encoder.width))
     movable = allowed.movable[:, encoder.feature_of_column]
     ends = np.repeat(origin[:, None], NEAREST, axis=1)
     for label in np.unique(target):
         rows, points = np.flatnonzero(target == label), anchors.points[anchors.labels == label]
         if len(points):
-            order = np.argsort(_masked_distances(origin[rows], points, movable[rows]), axis=1, kind="stable")
+            order = _nearest(_masked_distances(origin[rows], points, movable[rows]), min(NEAREST, len(points)))
             ends[rows] = points[order[:, np.arange(NEAREST) % len(points)]]
     ways = origin[:, None, None] + np.array(FRACTIONS)[:, None] * (ends - origin[:, None])[:, :, None]
-    each = NEAREST * len(FRACTIONS)
-    decoded = encoder.decode(ways.reshape(count * each, -1), allowed=allowed.repeat(each))
-    return decoded.reshape(count, each, features)
+    return ways.reshape(len(origin), NEAREST * len(FRACTIONS), -1)
+
+
+def _nearest(distances: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """The positions (n, count) of the least of distances (n, a), of equal ones the first; distances are overwritten
+
+    A few passes for the few that are wanted: sorting all would take longer.
+    """
+    rows, order = np.arange(len(distances)), np.empty((len(distances), count), dtype=np.intp)
+    for position in range(count):
+        order[:, position] = distances.argmin(axis=1)
+        distances[rows, order[:, position]] = np.inf
+    return order
 
 
 def _distances(points: Encoded, others: Encoded) -> NDArray[np.float64]:

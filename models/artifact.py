@@ -3,7 +3,7 @@
 manifest.json        the SHA-256 of the other files and the content hash (models/sealed.py)
 encoder.json         the encoder and its schema
 model.json           configuration and its format, calibration, flowing features, frontier, usual scores, seed, queries
-weights.safetensors  the surrogate pair and the velocity field, with the vectors of their spectral norms
+weights.safetensors  the surrogate pair, the velocity field and the scout, with the vectors of their spectral norms
 anchors.safetensors  the anchors (models/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
 """
@@ -29,9 +29,10 @@ from models.ensemble.local import LocalEnsemble
 from models.ensemble.storage import load_ensemble, save_ensemble
 from models.errors import ArtifactError, ConfigError, SchemaError
 from models.model import Calibration, FrontierPoint, RecourseModel
+from models.scout import Scout
 from models.sealed import check_seal, read_object, write_object, write_sealed
 from models.surrogate import SurrogatePair
-from models.velocity import Velocity
+from models.velocity import Velocity, make_velocity
 
 ENCODER_FILE = "encoder.json"
 MODEL_FILE = "model.json"
@@ -62,9 +63,7 @@ def load_model(folder: Path, device: str = "cpu") -> RecourseModel:
     anchors = _read_anchors(folder / ANCHORS_FILE, encoder)
     model = replace(model, config=replace(model.config, device=device), anchors=anchors)
     _read_weights(model, folder / WEIGHTS_FILE)
-    place = find_device(device)
-    model.pair.to(place).eval()
-    model.velocity.to(place).eval()
+    _modules(model).to(find_device(device)).eval()
     return model
 
 
@@ -109,12 +108,13 @@ def _read_model(document: Mapping[str, object], encoder: Encoder) -> RecourseMod
     flowing = frozenset(read_texts(document, "flowing", owner))
     if stray := sorted(flowing - set(encoder.schema.names)):
         raise SchemaError(f"'{stray[0]}' flows but is no feature.")
-    pair, velocity = _networks(encoder, config)
+    pair, velocity, scout = _networks(encoder, config)
     return RecourseModel(
         encoder=encoder,
         config=config,
         pair=pair,
         velocity=velocity,
+        scout=scout,
         calibration=_read_calibration(read_mapping(document.get("calibration"), "'calibration'"), encoder),
         flowing=flowing,
         seed=_read_count(document, "seed"),
@@ -165,16 +165,18 @@ def _read_list(document: Mapping[str, object], key: str) -> list[object]:
     return value
 
 
-def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity]:
+def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity, Scout | None]:
     """Networks of the right shape; making them leaves the caller's random numbers alone."""
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
         pair = SurrogatePair(encoder.width, classes, config.surrogate)
-        return pair, Velocity(encoder.width, classes, config.flow.width)
+        scout = Scout(encoder.width, classes, config.scout.width) if config.scout.steps else None
+        return pair, make_velocity(encoder.width, classes, config.flow), scout
 
 
 def _modules(model: RecourseModel) -> nn.ModuleDict:
-    return nn.ModuleDict({"pair": model.pair, "velocity": model.velocity})
+    modules: dict[str, nn.Module] = {"pair": model.pair, "velocity": model.velocity}
+    return nn.ModuleDict(modules if model.scout is None else modules | {"scout": model.scout})
 
 
 def _weights(model: RecourseModel) -> dict[str, Tensor]:

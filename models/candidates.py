@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 from models.allowed import Allowed
 from models.anchors import approach
 from models.constraints import encoded_box
-from models.encoding import cost
+from models.encoding import Encoder, cost
 from models.flow import Path, solve
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
-from models.scoring import Scores, Slopes, Targets, chunks, device_of, padded, score_points, score_with_slopes
+from models.padding import chunks, padded
+from models.scoring import Scores, Slopes, Targets, device_of, score_points, score_with_slopes
+from models.scout import shortlist
 from models.velocity import Request
 
 Floats = NDArray[np.float64]
+Landings = NDArray[np.float32]
+"""(n, c, D) points that are not decoded yet: single precision is enough, since decoding takes them to a grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,75 +99,96 @@ def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scor
     )
 
 
-def generate(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Candidates:
+def generate(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
+) -> Candidates:
     """`count` candidates for each record of allowed.origin (n, F), and some on the ways to the model's anchors.
 
+    With price (n,), only the most promising of them at that price, where the model has a scout to tell.
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
-    return measure(model, _landings(model, target, allowed, count, seed), target, model.encoder.encode(allowed.origin))
+    return look_at(model, landing_points(model, target, allowed, count, seed), target, allowed, price)
+
+
+def look_at(
+    model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None
+) -> Candidates:
+    """What points (n, c, D) stand for, measured; with price (n,) only the most promising, if there is a scout"""
+    landed = _landed(model, points, target, allowed, price)
+    return measure(model, landed, target, model.encoder.encode(allowed.origin))
 
 
 def generate_with_own(
-    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
 ) -> tuple[Candidates, Floats]:
     """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them"""
-    landed = _landings(model, target, allowed, count, seed)
+    points = landing_points(model, target, allowed, count, seed)
+    landed = _landed(model, points, target, allowed, price)
     everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
     measured = measure(model, everyone, target, model.encoder.encode(allowed.origin))
     return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1]
 
 
-def _landings(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Records:
-    """Where the paths of the candidates end, and points on the ways to the nearest anchors, decoded (n, c, F)"""
-    ends = np.empty((len(allowed.origin) * count, model.encoder.width))
+def _landed(model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None) -> Records:
+    """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
+    if price is not None and model.scout is not None:
+        chosen = shortlist(model.scout, points, model.encoder.encode(allowed.origin), target, price)
+        points = np.take_along_axis(points, chosen[..., None], axis=1)
+    return decode_points(model.encoder, points, allowed)
+
+
+def landing_points(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Landings:
+    """Where the paths of the candidates end, and points on the ways to the nearest anchors, not decoded (n, c, D)"""
+    ways = approach(model.anchors, model.encoder, target, allowed)
+    points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
+    ends = np.empty((len(ways) * count, ways.shape[2]), dtype=np.float32)
     for rows, path in paths(model, target, allowed, count, seed):
         ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
-    decoded = model.encoder.decode(ends, allowed=allowed.repeat(count))
-    landed = decoded.reshape(len(allowed.origin), count, -1)
-    return np.concatenate([landed, approach(model.anchors, model.encoder, target, allowed)], axis=1)
+    points[:, :count], points[:, count:] = ends.reshape(len(ways), count, -1), ways
+    return points
+
+
+def decode_points(encoder: Encoder, points: Landings, allowed: Allowed) -> Records:
+    """points (n, c, D) -> the records that they stand for, each within what its owner may become (n, c, F)"""
+    count, each, width = points.shape
+    flat = points.reshape(count * each, width).astype(np.float64)
+    return encoder.decode(flat, allowed=allowed.repeat(each)).reshape(count, each, -1)
 
 
 def paths(
     model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
 ) -> Iterator[tuple[slice, Path]]:
     """The paths of n * count candidates, those of a record beside each other: rows of them, and their padded paths"""
-    origin, width = model.encoder.encode(allowed.origin), model.encoder.width
-    spread = np.random.default_rng(seed).normal(0.0, model.config.generator.perturbation, (count, width))
-    spread[0] = 0.0
+    width, device = model.encoder.width, device_of(model)
+    random_spread = np.random.default_rng(seed).normal(0.0, model.config.generator.perturbation, (count, width))
+    random_spread[0] = 0.0
     low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
-    log_costs = np.linspace(low, high, count)
-    box = encoded_box(model.encoder, allowed)
-    movable = allowed.movable[:, model.encoder.feature_of_column]
-    for rows in chunks(len(origin) * count):
-        owner = np.arange(rows.start, rows.stop) // count
-        draw = np.arange(rows.start, rows.stop) % count
-        request = _request(
-            model, origin[owner], target[owner], log_costs[draw], movable[owner], box.lower[owner], box.upper[owner]
-        )
-        start = request.point + padded(_float(model, spread[draw]))
+    spread, log_costs = _float(model, random_spread), _float(model, np.linspace(low, high, count))
+    requests = _requests(model, target, allowed)
+    with torch.inference_mode():
+        every = torch.arange(len(requests.target), device=device)
+        embedded = torch.cat([model.velocity.embed(requests.rows(every[part])) for part in chunks(len(every))])
+    for rows in chunks(len(target) * count):
+        row = padded(torch.arange(rows.start, rows.stop, device=device))
+        owner, draw = row // count, row % count
         with torch.inference_mode():
-            path = solve(model.velocity, request, start, model.config.flow)
+            request = replace(requests.rows(owner), log_cost=log_costs[draw])
+            known = model.velocity.at_price(embedded.index_select(0, owner), request.log_cost)
+            path = solve(model.velocity, request, request.point + spread[draw], model.config.flow, known)
         yield rows, path
 
 
-def _request(
-    model: RecourseModel,
-    point: Encoded,
-    target: Targets,
-    log_cost: Floats,
-    movable: NDArray[np.bool_],
-    lower: Encoded,
-    upper: Encoded,
-) -> Request:
-    """Padded tensors of the rows."""
-    device = device_of(model)
+def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Request:
+    """The requests of the records, padded; the dial is still to be set."""
+    device, box = device_of(model), encoded_box(model.encoder, allowed)
+    movable = allowed.movable[:, model.encoder.feature_of_column]
     return Request(
-        point=padded(_float(model, point)),
+        point=padded(_float(model, model.encoder.encode(allowed.origin))),
         target=padded(torch.from_numpy(target).to(device)),
-        log_cost=padded(_float(model, log_cost)),
+        log_cost=padded(_float(model, np.zeros(len(target)))),
         movable=padded(torch.from_numpy(movable).to(device)),
-        lower=padded(_float(model, lower)),
-        upper=padded(_float(model, upper)),
+        lower=padded(_float(model, box.lower)),
+        upper=padded(_float(model, box.upper)),
     )
 
 

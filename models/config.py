@@ -81,9 +81,14 @@ class SurrogateConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
-    """The velocity network and how its ODE is solved."""
+    """The velocity network and how its ODE is solved.
 
-    width: int = 128
+    width    of the layers that follow the path
+    context  of the layers that read the request once for all paths; None: one network does both (models/velocity.py)
+    """
+
+    width: int = 48
+    context: int | None = 256
     solver: Solver = "midpoint"
     steps: int = 2
     tolerance: float = 1e-3
@@ -93,6 +98,8 @@ class FlowConfig:
     def __post_init__(self) -> None:
         _one_of("flow.solver", self.solver, get_args(Solver))
         _at_least("flow.width", self.width, 8)
+        if self.context is not None:
+            _at_least("flow.context", self.context, 8)
         _at_least("flow.steps", self.steps, 1)
         _positive("flow.tolerance", self.tolerance)
         _at_least("flow.max_evaluations", self.max_evaluations, 1)
@@ -175,6 +182,18 @@ class DistillConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoutConfig:
+    """The small network that ranks where paths end (models/scout.py); with 0 steps there is none."""
+
+    width: int = 64
+    steps: int = 2000
+
+    def __post_init__(self) -> None:
+        _at_least("scout.width", self.width, 8)
+        _at_least("scout.steps", self.steps, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One training run."""
 
@@ -184,6 +203,7 @@ class Config:
     loss: LossConfig = field(default_factory=LossConfig)
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
+    scout: ScoutConfig = field(default_factory=ScoutConfig)
     top_features: int | None = None
     device: str = "cpu"
 
@@ -210,7 +230,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         surrogate=SurrogateConfig(
             width=128, spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4
         ),
-        flow=FlowConfig(solver="dopri5", steps=4, tolerance=1e-3, adjoint=True),
+        flow=FlowConfig(width=128, context=None, solver="dopri5", steps=4, tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
         generator=GeneratorConfig(
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0
@@ -218,6 +238,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         distill=DistillConfig(
             surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, settle_steps=0
         ),
+        scout=ScoutConfig(steps=0),
     )
 
 

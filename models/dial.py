@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from models.candidates import generate
+from models.candidates import landing_points, look_at
 from models.constraints import Constraints, compile_constraints
 from models.frontier import PRICES
 from models.matrix import Records
@@ -26,11 +26,12 @@ def price_within(model: RecourseModel, records: Records, target: Targets, budget
     config = SearchConfig()
     frozen = frozenset(model.encoder.schema.names) - model.flowing
     allowed = compile_constraints(model.encoder.schema, Constraints(immutable=frozen), records)
-    candidates = generate(model, target, allowed, config.candidates, seed)
+    points = landing_points(model, target, allowed, config.candidates, seed)
     low, high = math.log(min(PRICES) / 4), math.log(max(PRICES) * 4)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         prices = np.full(len(records), math.exp(middle))
+        candidates = look_at(model, points, target, allowed, prices)
         answers = best_at_price(model, candidates, target, allowed, prices, 0.0, config.polish_rounds)
         generous = answers.cost.mean() > budget or answers.agreement.mean() >= ENOUGH
         low, high = (middle, high) if generous else (low, middle)

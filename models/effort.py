@@ -7,6 +7,8 @@ from models.config import Config
 from models.errors import ConfigError
 
 MOST = 10.0
+SCOUT_STEPS = 400
+"""The scout is trained in a second or two: however little effort, it gets so many of its steps."""
 
 
 def scale(config: Config, effort: float) -> Config:
@@ -29,6 +31,7 @@ def scale(config: Config, effort: float) -> Config:
             generator_steps=scaled(distill.generator_steps),
             settle_steps=scaled(distill.settle_steps),
         ),
+        scout=replace(config.scout, steps=max(scaled(config.scout.steps), min(config.scout.steps, SCOUT_STEPS))),
     )
 
 

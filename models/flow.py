@@ -28,17 +28,23 @@ class Path:
     evaluations: int
 
 
-def solve(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
-    """Carry start (B, D) along the field from t = 0 to t = 1, within the request's box."""
+def solve(
+    velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor | None = None
+) -> Path:
+    """Carry start (B, D) along the field from t = 0 to t = 1, within the request's box.
+
+    embedded (B, E) is what the field knows of the request, for those who have it already.
+    """
     start = request.project(start)
+    embedded = velocity.context_of(request) if embedded is None else embedded
     if config.solver == "dopri5":
-        return _solve_adaptive(velocity, request, start, config)
-    return _solve_fixed(velocity, request, start, config)
+        return _solve_adaptive(velocity, request, start, config, embedded)
+    return _solve_fixed(velocity, request, start, config, embedded)
 
 
-def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
+def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor) -> Path:
     """Equal steps; after each one the state is projected onto the box."""
-    embedded, movable = velocity.embed(request), request.movable.to(start.dtype)
+    movable = request.movable.to(start.dtype)
     rule = STEPS[config.solver]
     width = 1.0 / config.steps
     times = [(i + stage) * width for i in range(config.steps) for stage in rule.stages]
@@ -47,7 +53,7 @@ def _solve_fixed(velocity: Velocity, request: Request, start: Tensor, config: Fl
     for i in range(config.steps):
 
         def field(stage: int, z: Tensor, known: Tensor = ticks[i]) -> Tensor:
-            return velocity.move(z, embedded + known[stage], movable)
+            return velocity.move(z, embedded, known[stage], movable)
 
         speed = rule.mean_speed(field, z, width)
         z = request.project(z + width * speed)
@@ -120,9 +126,9 @@ class _Augmented(nn.Module):
         return speed, speed.square().sum(dim=1)
 
 
-def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig) -> Path:
+def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor) -> Path:
     """Dormand-Prince with one error norm for the batch; the box is imposed on the states that it returns."""
-    field = _Augmented(velocity, velocity.embed(request), request.movable.to(start.dtype), config.max_evaluations)
+    field = _Augmented(velocity, embedded, request.movable.to(start.dtype), config.max_evaluations)
     integrate = odeint
     if config.adjoint and torch.is_grad_enabled():
         # The embedding carries the gradient of the layers that made it; naming them as well would count it twice.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.candidates import generate
+from models.candidates import landing_points, look_at
 from models.constraints import Constraints, compile_constraints
 from models.matrix import Records
 from models.model import FrontierPoint, RecourseModel
@@ -30,10 +30,11 @@ def measure_frontier(model: RecourseModel, records: Records, labels: Targets, se
     target = target[rows]
     constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
     allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
-    candidates = generate(model, target, allowed, CANDIDATES, seed)
+    landings = landing_points(model, target, allowed, CANDIDATES, seed)
     points = []
     for price in PRICES:
         prices = np.full(len(rows), price)
+        candidates = look_at(model, landings, target, allowed, prices)
         best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
         answer = polish(model, candidates.take(best), target, allowed, prices, 4)
         points.append(FrontierPoint(price, float(answer.cost.mean()), float(answer.agreement.mean())))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models.anchors import Anchors
 from models.config import Config
 from models.encoding import Encoder
+from models.scout import Scout
 from models.surrogate import SurrogatePair
 from models.velocity import Velocity
 
@@ -38,6 +39,7 @@ class RecourseModel:
     """A generator, its distilled surrogate, and how far the validation split says that they reach.
 
     usual_scores: percentiles of the density score of real records, for each class (models/typicality.py)
+    scout: ranks where paths end (models/scout.py); without one all of them are scored
     """
 
     encoder: Encoder
@@ -51,6 +53,7 @@ class RecourseModel:
     frontier: tuple[FrontierPoint, ...] = field(default=())
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
     usual_scores: tuple[tuple[float, ...], ...] = ()
+    scout: Scout | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from models.candidates import Candidates, Floats, measure, measure_with_slopes
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
 from models.moves import Catalogue, Ground, effects, permitted, proposals, same
-from models.scoring import BLOCK, Slopes, Targets, score_with_slopes
+from models.padding import BLOCK
+from models.scoring import Slopes, Targets, score_with_slopes
 
 CHANGE_PRICE = 0.004
 """What one changed feature costs, in agreement: a change that gains less than this is put back."""

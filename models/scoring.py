@@ -1,6 +1,5 @@
 """What the distilled surrogate says of decoded points: the expected agreement of the black boxes, and the density."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +10,9 @@ from torch import Tensor
 from models.density import density_score
 from models.matrix import Encoded
 from models.model import RecourseModel
+from models.padding import BLOCK, chunks
 from models.slopes import read, read_with_slopes
 from models.surrogate import Reading
-
-BLOCK = 16
-"""Rows are padded to a multiple of this: with fewer, the linear algebra takes another path, and a record's answer would
-differ in its last bits from the answer that it gets in a large batch."""
-CHUNK = 64 * BLOCK
 
 Targets = NDArray[np.int64]
 
@@ -32,17 +27,6 @@ class Scores:
 
 def device_of(model: RecourseModel) -> torch.device:
     return next(model.velocity.parameters()).device
-
-
-def padded(values: Tensor) -> Tensor:
-    """values (n, ...) -> (n', ...), n' the next multiple of BLOCK, the last row repeated"""
-    lacking = -len(values) % BLOCK
-    return torch.cat([values, values[-1:].expand(lacking, *values.shape[1:])]) if lacking else values
-
-
-def chunks(count: int) -> Iterator[slice]:
-    """Slices that cover `count` rows, CHUNK at a time"""
-    return (slice(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +51,17 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
     return Scores(agreement, density)
+
+
+def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> the expected share of votes for each class (n, K)"""
+    shares = np.empty((len(points), len(model.classes)))
+    for rows in chunks(len(points)):
+        x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
+        with torch.inference_mode():
+            said = torch.softmax(_log_shares(model, read(model.pair, x)), dim=1)
+        shares[rows] = said[: rows.stop - rows.start].cpu().numpy()
+    return shares
 
 
 def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, Slopes]:
@@ -108,11 +103,16 @@ def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target
 
 def _logit_and_others(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> tuple[Tensor, Tensor]:
     """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
-    mean = (readings[0].log_valid + readings[1].log_valid) / 2
-    bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
-    scaled, column = torch.add(bias, mean, alpha=model.calibration.slope), target[:, None]
+    scaled, column = _log_shares(model, readings), target[:, None]
     others = scaled.scatter(1, column, -torch.inf)
     return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1), others
+
+
+def _log_shares(model: RecourseModel, readings: tuple[Reading, Reading]) -> Tensor:
+    """The calibrated log shares (B, K), up to what all classes have in common"""
+    mean = (readings[0].log_valid + readings[1].log_valid) / 2
+    bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
+    return torch.add(bias, mean, alpha=model.calibration.slope)
 
 
 def _target_slope(model: RecourseModel, others: Tensor, target: Tensor) -> Tensor:

@@ -116,14 +116,16 @@ def search(
         asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
-    candidates, own = generate_with_own(model, target, allowed, config.candidates, config.seed)
+    # A verified search climbs from cheap to robust: it wants them all.
+    price = np.full(len(target), config.price) if ensemble is None else None
+    candidates, own = generate_with_own(model, target, allowed, config.candidates, config.seed, price)
     already, asked, paid = _already(own, target, allowed, config, ensemble)
     answers: list[_Answer] = []
     open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
     possible = ~already
     for position in range(config.k):
         if position:
-            candidates = generate(model, target, open_to, config.candidates, config.seed)
+            candidates = generate(model, target, open_to, config.candidates, config.seed, price)
         answer = _one_answer(model, candidates, target, open_to, config, ensemble, left // (config.k - position))
         left = left - answer.queries
         usable = _worth_giving(answer, config.floor) if position else possible

@@ -27,11 +27,12 @@ from models.proxies import make_proxy
 from models.reporting import Report, silent
 from models.run_state import RunState, flowing_of
 from models.scoring import Targets
+from models.scout_training import train_scout
 from models.snapping import Snapper
 from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
 from models.typicality import measure_usual_scores
-from models.velocity import Velocity
+from models.velocity import make_velocity
 
 FREE_LESSONS = 12_000
 
@@ -78,7 +79,7 @@ def train(
         flowing = flowing_features(encoder, data, config, seed) if resume is None else flowing_of(resume)
         snapper = Snapper(encoder, device)
         pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
-        velocity = Velocity(encoder.width, classes, config.flow.width).to(device)
+        velocity = make_velocity(encoder.width, classes, config.flow).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
     if config.surrogate.plausible:
         surrogate.free = _free_lessons(encoder, training, data, seed)
@@ -99,6 +100,7 @@ def train(
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.bought, classes)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
+    model = replace(model, scout=train_scout(model, training.records, training.labels, seed))
     return replace(
         model,
         frontier=measure_frontier(model, validation.records, validation.labels, seed),

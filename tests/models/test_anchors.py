@@ -8,7 +8,7 @@ import pytest
 
 from models.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
 from models.artifact import load_model, save_model
-from models.candidates import generate
+from models.candidates import decode_points, generate
 from models.constraints import Constraints, compile_constraints, violations
 from models.search import SearchConfig, explain
 from tests.models.tiny import TINY, Task, other_class, random_model
@@ -44,8 +44,9 @@ def test_the_ways_there_keep_every_constraint(loans_task: Task, anchored: Anchor
     records, schema = loans_task.test.records[:40], loans_task.encoder.schema
     target = other_class(loans_task.test.labels[:40], 2)
     allowed = compile_constraints(schema, Constraints(immutable=frozenset(["income"])), records)
-    ways = approach(anchored, loans_task.encoder, target, allowed)
-    assert ways.shape == (40, NEAREST * len(FRACTIONS), len(schema.names))
+    points = approach(anchored, loans_task.encoder, target, allowed)
+    assert points.shape == (40, NEAREST * len(FRACTIONS), loans_task.encoder.width)
+    ways = decode_points(loans_task.encoder, points.astype(np.float32), allowed)
     for position in range(ways.shape[1]):
         assert not violations(schema, records, ways[:, position], allowed).any()
     assert (ways != records[:, None]).any(axis=2).mean() > 0.9
@@ -78,6 +79,7 @@ def test_a_class_without_anchors_stays_at_home(loans_task: Task, anchored: Ancho
     only = Anchors(anchored.points[anchored.labels == 0], anchored.labels[anchored.labels == 0])
     records = loans_task.test.records[:4]
     allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
-    ways = approach(only, loans_task.encoder, np.ones(4, dtype=np.int64), allowed)
+    points = approach(only, loans_task.encoder, np.ones(4, dtype=np.int64), allowed)
+    ways = decode_points(loans_task.encoder, points.astype(np.float32), allowed)
     home = np.broadcast_to(records[:, None], ways.shape)
     np.testing.assert_array_equal(ways, home)

@@ -126,8 +126,8 @@ def test_the_ensemble_of_another_label_is_refused(tmp_path: Path, blobs_task: Ta
 def test_weights_that_diverged_are_not_saved(tmp_path: Path, blobs_task: Task) -> None:
     model = random_model(blobs_task.encoder, TINY)
     with torch.no_grad():
-        model.velocity.out.bias[0] = torch.nan
-    with pytest.raises(ArtifactError, match=r"'velocity.out.bias' are not finite: training diverged"):
+        model.velocity.out.weight[0] = torch.nan
+    with pytest.raises(ArtifactError, match=r"'velocity.out.weight' are not finite: training diverged"):
         save_model(model, tmp_path / "diverged")
     assert list(tmp_path.iterdir()) == []
 
@@ -162,13 +162,13 @@ def foreign_anchors(folder: Path) -> None:
 
 def lose_a_weight(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS_FILE)
-    del weights["velocity.out.bias"]
+    del weights["velocity.out.weight"]
     save_file(weights, folder / WEIGHTS_FILE)
 
 
 def cut_a_weight(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS_FILE)
-    save_file(weights | {"velocity.out.bias": weights["velocity.out.bias"][:-1].clone()}, folder / WEIGHTS_FILE)
+    save_file(weights | {"velocity.out.weight": weights["velocity.out.weight"][:-1].clone()}, folder / WEIGHTS_FILE)
 
 
 def reseal(saved: Path, folder: Path, edit: Callable[[Path], None]) -> None:

@@ -67,6 +67,7 @@ def test_a_model_of_the_first_format_is_read_for_ever() -> None:
     kept: dict[str, Any] = config_to_json(config)
     assert config.surrogate.votes is False and config.flow.solver == "dopri5"
     assert {name: kept[name] for name in document if not isinstance(document[name], dict)}.items() <= document.items()
+    assert config.flow.context is None and config.scout.steps == 0, "its networks are what they were"
     for section in ("noise", "surrogate", "flow", "loss", "generator", "distill"):
         assert document[section].items() <= kept[section].items()
 

@@ -12,7 +12,7 @@ from models.proxies import make_proxy
 from models.snapping import Snapper
 from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
-from models.velocity import Velocity
+from models.velocity import make_velocity
 from tests.models.tiny import TINY, Task
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ def make_trainer(task: Task, config: Config = TINY, flowing: frozenset[str] | No
     data = TrainingData(points, torch.from_numpy(training.labels), 3.0)
     torch.manual_seed(0)
     pair = SurrogatePair(encoder.width, len(encoder.schema.classes), config.surrogate)
-    velocity = Velocity(encoder.width, len(encoder.schema.classes), 16)
+    velocity = make_velocity(encoder.width, len(encoder.schema.classes), config.flow)
     random = torch.Generator().manual_seed(0)
     boxes = training_boxes(encoder, training.records, flowing or frozenset(encoder.schema.names), CPU)
     score = make_proxy("nce", points, 3.0, config.noise, random)

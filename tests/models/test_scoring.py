@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from models.config import Config, FlowConfig, SurrogateConfig
 from models.density import density_score
 from models.model import RecourseModel
-from models.scoring import BLOCK, CHUNK, chunks, logit_and_gradient, padded, score_points, target_logit
+from models.padding import BLOCK, CHUNK, chunks, padded
+from models.scoring import logit_and_gradient, score_points, target_logit
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))

@@ -1,43 +1,54 @@
 """The velocity field and the box of a request."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import Tensor
 
-from models.velocity import Request, Velocity
+from models.velocity import GuidedVelocity, PlainVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
 WIDTH, CLASSES, ROWS = 5, 3, 7
+Make = Callable[[], Velocity]
+EVERY_FIELD = pytest.mark.parametrize(
+    "make",
+    [lambda: GuidedVelocity(WIDTH, CLASSES, 16, 24), lambda: PlainVelocity(WIDTH, CLASSES, 16)],
+    ids=["guided", "plain"],
+)
 
 
-def moving_field() -> Velocity:
+def moving(make: Make) -> Velocity:
     torch.manual_seed(0)
-    velocity = Velocity(WIDTH, CLASSES, 16)
+    velocity = make()
     torch.nn.init.normal_(velocity.out.weight)
     return velocity
 
 
 def speed_of(velocity: Velocity, request: Request, t: float = 0.3) -> Tensor:
-    speed: Tensor = velocity(torch.tensor(t), request.point, velocity.embed(request), request.movable.float())
+    speed: Tensor = velocity(torch.tensor(t), request.point, velocity.context_of(request), request.movable.float())
     return speed
 
 
-def test_the_first_flow_stays_at_home() -> None:
+@EVERY_FIELD
+def test_the_first_flow_stays_at_home(make: Make) -> None:
     request = random_request(ROWS, WIDTH, CLASSES)
-    speed = speed_of(Velocity(WIDTH, CLASSES, 16), request)
+    speed = speed_of(make(), request)
     assert speed.shape == (ROWS, WIDTH)
     assert not speed.any()
 
 
-def test_frozen_columns_have_no_velocity() -> None:
+@EVERY_FIELD
+def test_frozen_columns_have_no_velocity(make: Make) -> None:
     request = random_request(ROWS, WIDTH, CLASSES)
-    speed = speed_of(moving_field(), request)
+    speed = speed_of(moving(make), request)
     assert torch.equal(speed != 0, request.movable)
 
 
-def test_everything_in_the_request_matters() -> None:
-    velocity, request = moving_field(), random_request(ROWS, WIDTH, CLASSES)
+@EVERY_FIELD
+def test_everything_in_the_request_matters(make: Make) -> None:
+    velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
     speed = speed_of(velocity, request)
     others = [
         replace(request, point=request.point + 0.1),
@@ -51,8 +62,29 @@ def test_everything_in_the_request_matters() -> None:
     assert not torch.allclose(speed_of(velocity, request, t=0.9), speed)
 
 
-def test_gradients_reach_every_parameter() -> None:
-    velocity, request = moving_field(), random_request(64, WIDTH, CLASSES)
+@EVERY_FIELD
+def test_a_record_is_embedded_once_for_all_prices(make: Make) -> None:
+    velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
+    other = replace(request, log_cost=request.log_cost + 1)
+    assert torch.equal(velocity.embed(request), velocity.embed(other))
+    assert not torch.allclose(velocity.context_of(request), velocity.context_of(other))
+    rows = torch.tensor([3, 3, 0])
+    torch.testing.assert_close(velocity.context_of(request.rows(rows)), velocity.context_of(request)[rows])
+
+
+@EVERY_FIELD
+def test_without_gradients_the_speed_is_the_same(make: Make) -> None:
+    velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
+    known, before = velocity.context_of(request).detach(), velocity.context_of(request).detach()
+    with torch.inference_mode():
+        speed = velocity(torch.tensor(0.3), request.point, known, request.movable.float())
+    assert torch.equal(known, before), "what is computed in place must not be what was given"
+    assert torch.equal(speed, speed_of(velocity, request))
+
+
+@EVERY_FIELD
+def test_gradients_reach_every_parameter(make: Make) -> None:
+    velocity, request = moving(make), random_request(64, WIDTH, CLASSES)
     torch.autograd.backward(speed_of(velocity, request).square().sum())
     for name, parameter in velocity.named_parameters():
         assert parameter.grad is not None and bool((parameter.grad != 0).any()), name

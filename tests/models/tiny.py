@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
-from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, SurrogateConfig
+from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, ScoutConfig, SurrogateConfig
 from models.constraints import Constraints, compile_constraints
 from models.datasets.dataset import Dataset
 from models.datasets.split import split
@@ -17,15 +17,17 @@ from models.infer import infer_schema
 from models.matrix import Records
 from models.model import Calibration, RecourseModel
 from models.scoring import Targets
+from models.scout import Scout
 from models.surrogate import SurrogatePair
 from models.training import Labelled
-from models.velocity import Request, Velocity
+from models.velocity import GuidedVelocity, Request, make_velocity
 
 TINY = Config(
     surrogate=SurrogateConfig(width=16, plausible=False, steps=30, batch=64),
-    flow=FlowConfig(width=16, steps=2),
+    flow=FlowConfig(width=16, context=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
     distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, settle_steps=5),
+    scout=ScoutConfig(width=16, steps=20),
 )
 
 
@@ -84,11 +86,12 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         pair = SurrogatePair(encoder.width, classes, config.surrogate).eval()
-        velocity = Velocity(encoder.width, classes, config.flow.width)
+        velocity = make_velocity(encoder.width, classes, config.flow)
         torch.nn.init.normal_(velocity.out.weight, std=2.0 / config.flow.width**0.5)
-        torch.nn.init.normal_(velocity.out.bias)
-    bias = np.linspace(-0.3, 0.4, classes)
-    return RecourseModel(encoder, config, pair, velocity, Calibration(1.5, bias), frozenset(encoder.schema.names), seed)
+        torch.nn.init.normal_(velocity.guide.bias if isinstance(velocity, GuidedVelocity) else velocity.out.bias)
+        scout = Scout(encoder.width, classes, config.scout.width) if config.scout.steps else None
+    calibration, names = Calibration(1.5, np.linspace(-0.3, 0.4, classes)), frozenset(encoder.schema.names)
+    return RecourseModel(encoder, config, pair, velocity, calibration, names, seed, scout=scout)
 
 
 def allowed_by_schema(encoder: Encoder, records: Records) -> Allowed:
