@@ -132,7 +132,8 @@ def generate_with_own(
 def _landed(model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None) -> Records:
     """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
     if price is not None and model.scout is not None:
-        chosen = shortlist(model.scout, points, model.encoder.encode(allowed.origin), target, price)
+        origin = model.encoder.encode(allowed.origin)
+        chosen = shortlist(model.scout, model.snapper, points, origin, target, price)
         points = np.take_along_axis(points, chosen[..., None], axis=1)
     return decode_points(model.encoder, points, allowed)
 

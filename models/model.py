@@ -1,6 +1,7 @@
 """The trained model: everything that the search needs, and nothing of the training data."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from models.anchors import Anchors
 from models.config import Config
 from models.encoding import Encoder
 from models.scout import Scout
+from models.snapping import Snapper
 from models.surrogate import SurrogatePair
 from models.velocity import Velocity
 
@@ -54,6 +56,11 @@ class RecourseModel:
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
     usual_scores: tuple[tuple[float, ...], ...] = ()
     scout: Scout | None = None
+
+    @cached_property
+    def snapper(self) -> Snapper:
+        """The encoder's grid, on the device of the networks"""
+        return Snapper(self.encoder, next(self.velocity.parameters()).device)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ def train_scout(model: RecourseModel, records: Records, labels: Targets, seed: i
     frozen = frozenset(encoder.schema.names) - model.flowing
     allowed = compile_constraints(encoder.schema, Constraints(immutable=frozen), records[rows])
     ends = landing_points(model, target, allowed, CANDIDATES, seed)
-    decoded = decode_points(encoder, ends, allowed).reshape(-1, records.shape[1])
-    shares = expected_shares(model, encoder.encode(decoded)).astype(np.float32)
-    return _fit(ends.reshape(len(shares), -1), shares, settings, device_of(model), seed)
+    points = encoder.encode(decode_points(encoder, ends, allowed).reshape(-1, records.shape[1]))
+    shares = expected_shares(model, points).astype(np.float32)
+    return _fit(points.astype(np.float32), shares, settings, device_of(model), seed)
 
 
 def _fit(points: Singles, shares: Singles, settings: ScoutConfig, device: torch.device, seed: int) -> Scout:

@@ -1,13 +1,14 @@
-"""Decoding inside training: the encoder's decode as tensor arithmetic, with a straight-through gradient.
+"""Decoding as tensor arithmetic, in single precision: for the training, and for the scout's first look.
 
-Models see only records that somebody could hold, so the generator is trained on where its path lands after decoding.
-The search itself decodes with the encoder, exactly.
+Models see only records that somebody could hold, so the generator is trained on where its path lands after decoding,
+with a straight-through gradient. What a search looks at twice it decodes with the encoder, exactly.
 """
 
 import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from models.encoding import Encoder
@@ -17,30 +18,28 @@ class Snapper:
     """Moves points to the nearest decodable ones: numbers to their grid, pairs of columns to the points of a circle."""
 
     def __init__(self, encoder: Encoder, device: torch.device) -> None:
-        features = encoder.schema.features
-        numeric = [j for j, feature in enumerate(features) if not feature.is_categorical]
+        features, owner = encoder.schema.features, encoder.feature_of_column
         circular = [j for j, feature in enumerate(features) if feature.is_categorical]
 
-        def tensor(values: list[float]) -> Tensor:
-            return torch.tensor(values, dtype=torch.float32, device=device)
+        def tensor(values: NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(values.astype(np.float32)).to(device)
 
-        self.numeric = torch.tensor([encoder.columns[j].start for j in numeric], dtype=torch.long, device=device)
-        self.circular = torch.tensor([encoder.columns[j].start for j in circular], dtype=torch.long, device=device)
-        self.mean, self.scale = tensor(encoder.mean[numeric].tolist()), tensor(encoder.scale[numeric].tolist())
-        self.lower = tensor([features[j].lower for j in numeric])
-        self.upper = tensor([features[j].upper for j in numeric])
-        self.step = tensor([features[j].step for j in numeric])
-        self.categories = tensor([len(features[j].categories) for j in circular])
-        nullable = np.array([features[j].nullable for j in circular], dtype=np.float32)
-        self.levels = self.categories + torch.from_numpy(nullable).to(device)
+        # A number in steps of its grid is point * size + zero; what this makes of the circles is overwritten.
+        step = np.array([1.0 if feature.is_categorical else feature.step for feature in features])
+        lower = np.array([0.0 if feature.is_categorical else feature.lower for feature in features])
+        upper = np.array([0.0 if feature.is_categorical else feature.upper for feature in features])
+        self.size, self.zero = tensor((encoder.scale / step)[owner]), tensor((encoder.mean / step)[owner])
+        self.lower, self.upper = tensor((lower / step)[owner]), tensor((upper / step)[owner])
+        starts = [encoder.columns[j].start for j in circular]
+        self.circular = torch.tensor(starts, dtype=torch.long, device=device)
+        self.categories = tensor(np.array([len(features[j].categories) for j in circular], dtype=np.float64))
+        self.levels = self.categories + tensor(np.array([features[j].nullable for j in circular], dtype=np.float64))
 
     def snap(self, points: Tensor) -> Tensor:
         """points (B, D) -> the nearest decodable points (B, D); never a missing level"""
-        snapped = points.clone()
-        if len(self.numeric):
-            raw = points[:, self.numeric] * self.scale + self.mean
-            raw = torch.minimum(torch.maximum(raw, self.lower), self.upper)
-            snapped[:, self.numeric] = (torch.round(raw / self.step) * self.step - self.mean) / self.scale
+        steps = torch.addcmul(self.zero, points, self.size)
+        steps = torch.minimum(torch.maximum(steps, self.lower), self.upper)
+        snapped = (torch.round(steps) - self.zero) / self.size
         if len(self.circular):
             angle = torch.atan2(points[:, self.circular + 1], points[:, self.circular])
             width = 2 * math.pi / self.levels

@@ -1,0 +1,139 @@
+"""The scout: which ends of paths it lets pass, and how well it follows the pair."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.anchors import FRACTIONS, NEAREST
+from models.candidates import decode_points, generate, landing_points, look_at
+from models.config import ScoutConfig
+from models.model import Calibration, RecourseModel
+from models.polishing import worth
+from models.scoring import expected_shares, score_points
+from models.scout import SURE, WORTH, Scout, shortlist
+from models.scout_training import train_scout
+from models.snapping import Snapper
+from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
+
+STEEP = 2.0
+AS_IT_IS = cast(Snapper, SimpleNamespace(snap=torch.clone))
+"""A grid so fine that it moves nothing."""
+
+
+@pytest.fixture(scope="module")
+def slope() -> Scout:
+    """Expects class 0 of the number z with the share sigmoid(STEEP * z)."""
+    scout = Scout(1, 2, 8)
+    with torch.no_grad():
+        for parameter in scout.parameters():
+            parameter.zero_()
+        scout.first.weight[:2, 0] = torch.tensor([1.0, -1.0])
+        scout.second.weight[0, 0] = scout.second.weight[1, 1] = 1.0
+        scout.out.weight[0, :2] = torch.tensor([STEEP, -STEEP])
+    return scout
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 10_000), count=st.integers(WORTH + SURE + 1, 40), price=st.floats(0.01, 2.0))
+def test_the_best_at_the_price_and_the_surest_pass(slope: Scout, seed: int, count: int, price: float) -> None:
+    ends = np.random.default_rng(seed).normal(0.0, 2.0, (3, count, 1)).astype(np.float32)
+    origin, target = np.array([[0.0], [1.0], [-1.0]]), np.array([0, 1, 0])
+    chosen = shortlist(slope, AS_IT_IS, ends, origin, target, np.full(3, price))
+    assert chosen.shape == (3, WORTH + SURE)
+    share = 1.0 / (1.0 + np.exp(-STEEP * ends[..., 0] * np.where(target == 0, 1.0, -1.0)[:, None]))
+    value = share - price * np.abs(ends[..., 0] - origin)
+    for row in range(3):
+        least = np.sort(value[row])[-WORTH]
+        assert (value[row, chosen[row, :WORTH]] >= least - 1e-5).all()
+        assert len(set(chosen[row, :WORTH])) == WORTH
+        assert (share[row, chosen[row, WORTH:]] >= np.sort(share[row])[-SURE] - 1e-5).all()
+
+
+def test_ways_are_measured_to_what_the_ends_decode_to(slope: Scout) -> None:
+    """Of ends that decode to the same record none is cheaper; here all decode to 0 but the first two."""
+    grid = cast(Snapper, SimpleNamespace(snap=lambda points: torch.where(points > 3, points, 0.0)))
+    ends = np.linspace(2.0, 0.1, 20, dtype=np.float32)[None, :, None]
+    ends[0, :2, 0] = 5.0, 4.0
+    chosen = shortlist(slope, grid, ends, np.zeros((1, 1)), np.array([0]), np.array([1.0]))
+    assert chosen[0].tolist() == [2, 3, 4, 5, 0, 1]
+
+
+def test_where_there_are_few_all_pass(slope: Scout) -> None:
+    ends = np.zeros((2, WORTH + SURE, 1), dtype=np.float32)
+    chosen = shortlist(slope, AS_IT_IS, ends, np.zeros((2, 1)), np.zeros(2, dtype=np.int64), np.ones(2))
+    assert chosen.tolist() == [list(range(WORTH + SURE))] * 2
+
+
+def test_a_record_alone_is_scouted_as_among_500(loans_task: Task) -> None:
+    model = random_model(loans_task.encoder, replace(TINY, scout=ScoutConfig()))
+    assert model.scout is not None
+    random = np.random.default_rng(0)
+    width = loans_task.encoder.width
+    ends = random.normal(size=(500, 50, width)).astype(np.float32)
+    origin, target = random.normal(size=(500, width)), random.integers(2, size=500)
+    price = random.uniform(0.01, 1.0, size=500)
+    together = shortlist(model.scout, model.snapper, ends, origin, target, price)
+    for row in (0, 1, 20, 21, 255, 499):
+        one = slice(row, row + 1)
+        alone = shortlist(model.scout, model.snapper, ends[one], origin[one], target[one], price[one])
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+@pytest.fixture(scope="module")
+def scouted(loans_task: Task, tiny_model: RecourseModel) -> RecourseModel:
+    """The tiny model, which hardly knows anything, made to say it loudly; and a scout that listened for a while."""
+    config = replace(tiny_model.config, scout=ScoutConfig(width=32, steps=400))
+    model = replace(tiny_model, config=config, calibration=Calibration(5.0, np.array([0.0, 0.4])))
+    training = loans_task.training
+    return replace(model, scout=train_scout(model, training.records, training.labels, seed=0))
+
+
+def test_it_follows_the_pair(loans_task: Task, scouted: RecourseModel) -> None:
+    """Of where the paths of records end that it has not seen, it knows most of what the pair says."""
+    assert scouted.scout is not None
+    records, target = loans_task.test.records, other_class(loans_task.test.labels, 2)
+    allowed = allowed_by_schema(scouted.encoder, records)
+    ends = landing_points(scouted, target, allowed, 8, seed=3)
+    points = scouted.encoder.encode(decode_points(scouted.encoder, ends, allowed).reshape(-1, records.shape[1]))
+    with torch.inference_mode():
+        said = torch.softmax(scouted.scout(torch.from_numpy(points.astype(np.float32))), dim=1).numpy()
+    truth = expected_shares(scouted, points)
+    assert truth.std(axis=0).min() > 0.04
+    assert np.corrcoef(said[:, 0], truth[:, 0])[0, 1] > 0.8
+
+
+def test_little_is_lost_by_what_it_leaves_out(loans_task: Task, scouted: RecourseModel) -> None:
+    records, target = loans_task.test.records, other_class(loans_task.test.labels, 2)
+    allowed = allowed_by_schema(scouted.encoder, records)
+    points = landing_points(scouted, target, allowed, 30, seed=0)
+    price = np.full(len(target), 0.1)
+    every, few = (look_at(scouted, points, target, allowed, given) for given in (None, price))
+    assert every.cost.shape[1] == 30 + NEAREST * len(FRACTIONS) > few.cost.shape[1] == WORTH + SURE
+    best, worst = (pick(worth(every, allowed.origin, price), axis=1).mean() for pick in (np.max, np.min))
+    kept = worth(few, allowed.origin, price).max(axis=1).mean()
+    assert best - kept < 0.05 * (best - worst)
+
+
+def test_what_is_reported_comes_from_the_pair(loans_task: Task, scouted: RecourseModel) -> None:
+    records, target = loans_task.test.records[:9], other_class(loans_task.test.labels[:9], 2)
+    allowed = allowed_by_schema(scouted.encoder, records)
+    found = generate(scouted, target, allowed, 30, seed=0, price=np.full(9, 0.2))
+    for position in range(found.cost.shape[1]):
+        scores = score_points(scouted, found.points[:, position], target)
+        np.testing.assert_array_equal(found.agreement[:, position], scores.agreement)
+        np.testing.assert_array_equal(found.density[:, position], scores.density)
+
+
+def test_the_seed_decides_and_the_settings_may_want_none(loans_task: Task, tiny_model: RecourseModel) -> None:
+    training = loans_task.training
+    first, again, other = (train_scout(tiny_model, training.records, training.labels, seed) for seed in (1, 1, 2))
+    assert first is not None and again is not None and other is not None
+    assert torch.equal(first.out.weight, again.out.weight) and not torch.equal(first.out.weight, other.out.weight)
+    without = replace(tiny_model, config=replace(tiny_model.config, scout=ScoutConfig(steps=0)))
+    assert train_scout(without, training.records, training.labels, seed=0) is None
