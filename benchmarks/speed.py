@@ -50,7 +50,7 @@ class Scale:
     judged: int = 100
     batch: int = 256
     alone: int = 16
-    repeats: int = 3
+    repeats: int = 6
     latency: int = 60
 
 

@@ -32,17 +32,15 @@ records that all of them classify correctly; search without a query.
 _SEARCH = """
 ## Search: one batch against one at a time
 
-The batch: 256 records x 30 candidates, two fixed midpoint steps. Beside it, one record at a time with adaptive dopri5
-at tolerance 1e-4, the paper's setting at test time, and the same selection, in two readings. *Trial by trial*: each
-of the 30 trials is solved, decoded and evaluated by itself, as Algorithm 2 is printed; by the model that `paper`
-trained. The paper's text, unlike its listing, speaks of a batch of trials: that is *alone*, the stricter reading.
-*Alone*: the 30 trials of a record go through the solver together; first by the model that `paper` trained, then with
-the weights of `fast`. *Whole* is explain() with its checks, polishing and the words of the answer, on both sides. The
-best of a few interleaved turns. What bounds the ratio to *alone*: the batch spends more than half of its time in
-matrix products at the speed of the core (about 19 MFLOP a record), and one record alone, through the same code, takes
-only 8 to 9 ms. *Script*: the batch beside the published script, whose search takes about 150 ms a record (measured by
-others on one core, METHOD.md; not in this run). That is 5 ms for each of 30 trials, near what *trial by trial* takes
-for one here, and 17 times what *alone* takes for all: the script, it seems, goes trial by trial.
+The batch: 256 records x 30 candidates, two fixed midpoint steps, the ends that the scout picks decoded and scored.
+Beside it, one record at a time with adaptive dopri5 at tolerance 1e-4, the paper's setting at test time, in two
+readings. *Trial by trial*: each of the 30 trials is solved, decoded and evaluated by itself, as Algorithm 2 is printed.
+The paper's text, unlike its listing, speaks of a batch of trials: that is *alone*, the stricter reading: the 30 trials
+of a record go through the solver together. Both by the model that `paper` trained, all of its trials scored, through
+the same code. *Alone, `fast`*: dopri5 on our own light field and with our scout, so that only solver and batch differ.
+*Whole* is explain() with its checks, polishing and the words of the answer, on both sides. The best of several
+interleaved turns. *Script*: the batch beside the published script, whose search takes about 150 ms a record (measured
+by others on one core, METHOD.md; not in this run).
 """
 
 _ALONE = """

@@ -26,12 +26,13 @@ PARTS = (
     ("constraints", ("prepared.py:prepare", "constraints.py:violations")),
     ("paths of the ODE", ("flow.py:solve",)),
     ("ways to anchors", ("anchors.py:approach",)),
+    ("the scout", ("scout.py:shortlist",)),
     ("the rest of the candidates", ("candidates.py:generate_with_own",)),
     ("scores and slopes of moves", ("scoring.py:score_with_slopes",)),
     ("the rest of polishing", ("polishing.py:polish",)),
 )
 INSIDE = {
-    "the rest of the candidates": ("paths of the ODE", "ways to anchors"),
+    "the rest of the candidates": ("paths of the ODE", "ways to anchors", "the scout"),
     "the rest of polishing": ("scores and slopes of moves",),
 }
 

@@ -21,22 +21,24 @@ from models.artifact import (
     save_model,
 )
 from models.candidates import generate
-from models.config import paper
+from models.config import ScoutConfig, paper
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.errors import ArtifactError, ConfigError
 from models.model import RecourseModel
 from models.sealed import MANIFEST, check_seal, write_sealed
 from models.training import train
+from models.velocity import PlainVelocity
 from tests.models.tiny import TINY, Scorecards, Task, allowed_by_schema, other_class, random_model
 
 
 def assert_same_answers(one: RecourseModel, other: RecourseModel, task: Task) -> None:
     allowed = allowed_by_schema(task.encoder, task.test.records)
     target = other_class(task.test.labels, len(one.classes))
-    first, second = (generate(model, target, allowed, 5, seed=2) for model in (one, other))
-    assert (first.cost > 0).any()
-    for mine, theirs in zip(first.parts, second.parts, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    for price in (None, np.full(len(target), 0.1)):
+        first, second = (generate(model, target, allowed, 9, seed=2, price=price) for model in (one, other))
+        assert (first.cost > 0).any()
+        for mine, theirs in zip(first.parts, second.parts, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +187,21 @@ def reseal(saved: Path, folder: Path, edit: Callable[[Path], None]) -> None:
 def test_a_model_from_before_formats_is_read_as_the_first(tmp_path: Path, saved: Path) -> None:
     reseal(saved, tmp_path / "old", edited(MODEL_FILE, lambda d: d.pop("config_format")))
     assert load_model(tmp_path / "old").config == load_model(saved).config
+
+
+def test_a_model_of_the_first_format_answers_as_it_did(tmp_path: Path, loans_task: Task) -> None:
+    """It has the plain field and no scout, and its settings name neither."""
+    config = replace(TINY, flow=replace(TINY.flow, context=None), scout=ScoutConfig(steps=0))
+    model = random_model(loans_task.encoder, config)
+    save_model(model, tmp_path / "new")
+
+    def forget(document: dict[str, Any]) -> None:
+        del document["config_format"], document["config"]["scout"], document["config"]["flow"]["context"]
+
+    reseal(tmp_path / "new", tmp_path / "old", edited(MODEL_FILE, forget))
+    loaded = load_model(tmp_path / "old")
+    assert isinstance(loaded.velocity, PlainVelocity) and loaded.scout is None
+    assert_same_answers(loaded, model, loans_task)
 
 
 def test_a_model_from_before_typicality_says_nothing_of_it(tmp_path: Path, saved: Path) -> None:
