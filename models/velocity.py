@@ -42,6 +42,7 @@ class Request:
 class Velocity(nn.Module, ABC):
     """What two networks have in common: ours, `GuidedVelocity`, and `PlainVelocity`. Both begin at a standstill."""
 
+    state: nn.Linear
     out: nn.Linear
 
     def __init__(self, classes: int) -> None:
@@ -57,20 +58,22 @@ class Velocity(nn.Module, ABC):
         """embedded (B, E), log_cost (B,) -> (B, E): with the dial"""
 
     @abstractmethod
-    def tick(self, times: Tensor) -> Tensor:
-        """times (...) -> (..., width), the part of the first layer that only the clock decides"""
-
-    @abstractmethod
     def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
         """z (B, D), embedded (B, E), tick (width,), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
 
     @abstractmethod
     def path_parameters(self) -> list[nn.Parameter]:
-        """The parameters that `forward` uses; the others have done their part in `context`."""
+        """The parameters that `forward` uses; the others have done their part in `context_of`."""
 
     def context_of(self, request: Request) -> Tensor:
         """request -> (B, E): all that the field knows of it"""
         return self.at_price(self.embed(request), request.log_cost)
+
+    def tick(self, times: Tensor) -> Tensor:
+        """times (...) -> (..., width), the part of the first layer that only the clock decides"""
+        clock = torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
+        ticked: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
+        return ticked
 
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
         """t (), z (B, D), embedded (B, E), movable (B, D) -> dz/dt (B, D)"""
@@ -114,9 +117,6 @@ class GuidedVelocity(Velocity):
         weight = functional.pad(self.price.weight.T, (0, embedded.shape[1] - self.sizes[0]))
         return torch.addmm(embedded, log_cost[:, None], weight)
 
-    def tick(self, times: Tensor) -> Tensor:
-        return _clock(times) @ self.state.weight[:, -TIME_FEATURES:].T
-
     def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
         first, second, drift = torch.split(embedded, self.sizes, dim=1)
         spare = not torch.is_grad_enabled()
@@ -146,9 +146,6 @@ class PlainVelocity(Velocity):
     def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
         return embedded + log_cost[:, None] * self.context.weight[:, -1]
 
-    def tick(self, times: Tensor) -> Tensor:
-        return _clock(times) @ self.state.weight[:, -TIME_FEATURES:].T
-
     def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
         hidden = torch.addmm(embedded + tick, z, self.state.weight[:, :-TIME_FEATURES].T)
         speed: Tensor = self.out(self.body(hidden)) * movable
@@ -163,8 +160,3 @@ def make_velocity(width_in: int, classes: int, config: FlowConfig) -> Velocity:
     if config.context is None:
         return PlainVelocity(width_in, classes, config.width)
     return GuidedVelocity(width_in, classes, config.width, config.context)
-
-
-def _clock(times: Tensor) -> Tensor:
-    """times (...) -> (..., TIME_FEATURES)"""
-    return torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
