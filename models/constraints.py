@@ -58,12 +58,11 @@ def violations(schema: Schema, origin: Records, candidates: Records, allowed: Al
     gone = np.isnan(candidates)
     same = (candidates == origin) | (gone & np.isnan(origin))
     wrong = (candidates < allowed.lower) | (candidates > allowed.upper)
-    for j, feature in enumerate(schema.features):
-        column = candidates[:, j]
-        wrong[:, j] |= (column < feature.lower) | (column > feature.upper) | (snap(column, feature.step) != column)
-        if feature.is_categorical:
-            level = np.where(wrong[:, j] | gone[:, j], 0.0, column).astype(np.intp)
-            wrong[:, j] |= ~allowed.levels[np.arange(len(column)), j, level]
+    lower, upper, step = np.array([(feature.lower, feature.upper, feature.step) for feature in schema.features]).T
+    wrong |= (candidates < lower) | (candidates > upper) | (snap(candidates, step) != candidates)
+    for j in np.flatnonzero([feature.is_categorical for feature in schema.features]):
+        level = np.where(wrong[:, j] | gone[:, j], 0.0, candidates[:, j]).astype(np.intp)
+        wrong[:, j] |= ~allowed.levels[np.arange(len(level)), j, level]
     wrong = np.where(gone, ~(np.isnan(origin) & allowed.missing), wrong)
     return np.where(allowed.movable, wrong, ~same)
 
