@@ -27,7 +27,7 @@ from models.proxies import make_proxy
 from models.reporting import Report, silent
 from models.run_state import RunState, flowing_of
 from models.scoring import Targets
-from models.scout_training import train_scout
+from models.scout_training import with_scout
 from models.snapping import Snapper
 from models.surrogate import SurrogatePair
 from models.surrogate_training import SurrogateTrainer, TrainingData
@@ -100,7 +100,8 @@ def train(
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.bought, classes)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
-    model = replace(model, scout=train_scout(model, training.records, training.labels, seed))
+    learned, checked = ((split.records, split.labels) for split in (training, validation))
+    model = with_scout(model, learned, checked, seed)
     return replace(
         model,
         frontier=measure_frontier(model, validation.records, validation.labels, seed),

@@ -1,5 +1,6 @@
 """The scout: which ends of paths it lets pass, and how well it follows the pair."""
 
+import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models import scout_training
 from models.anchors import FRACTIONS, NEAREST
 from models.candidates import decode_points, generate, landing_points, look_at
 from models.config import ScoutConfig
@@ -17,7 +19,7 @@ from models.model import Calibration, RecourseModel
 from models.polishing import worth
 from models.scoring import expected_shares, score_points
 from models.scout import SURE, WORTH, Scout, shortlist
-from models.scout_training import train_scout
+from models.scout_training import TOLERATED, lost_worth, train_scout, with_scout
 from models.snapping import Snapper
 from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
 
@@ -118,6 +120,24 @@ def test_little_is_lost_by_what_it_leaves_out(loans_task: Task, scouted: Recours
     best, worst = (pick(worth(every, allowed.origin, price), axis=1).mean() for pick in (np.max, np.min))
     kept = worth(few, allowed.origin, price).max(axis=1).mean()
     assert best - kept < 0.05 * (best - worst)
+
+
+def test_a_scout_that_hides_the_best_is_not_kept(
+    loans_task: Task, scouted: RecourseModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned, checked = ((split.records, split.labels) for split in (loans_task.training, loans_task.validation))
+    kept = with_scout(scouted, learned, checked, seed=0)
+    assert kept.scout is not None and kept.config == scouted.config
+    assert 0 <= lost_worth(scouted, *checked, seed=0) <= TOLERATED
+    assert scouted.scout is not None
+    liar = copy.deepcopy(scouted.scout)
+    with torch.no_grad():
+        liar.out.weight.neg_()
+    assert lost_worth(replace(scouted, scout=liar), *checked, seed=0) > TOLERATED
+    monkeypatch.setattr(scout_training, "train_scout", lambda *_: liar)
+    refused = with_scout(scouted, learned, checked, seed=0)
+    assert refused.scout is None
+    assert refused.config.scout.steps == 0, "a saved model then waits for no scout"
 
 
 def test_what_is_reported_comes_from_the_pair(loans_task: Task, scouted: RecourseModel) -> None:
