@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
+from models.constraints import encoded_box
 from models.encoding import Encoder
 from models.matrix import Encoded
 
@@ -67,6 +68,7 @@ def choose_anchors(
 def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed) -> Encoded:
     """Points on the straight ways from allowed.origin (n, F) to its nearest anchors of target (n,), encoded (n, c, D)
 
+    They lie in the box of what may change: where a way leads out of it, its points are moved to the edge.
     A class with fewer anchors than NEAREST repeats them, so that every record has as many.
     """
     origin = encoder.encode(allowed.origin)
@@ -80,7 +82,8 @@ def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed
             order = _nearest(_masked_distances(origin[rows], points, movable[rows]), min(NEAREST, len(points)))
             ends[rows] = points[order[:, np.arange(NEAREST) % len(points)]]
     ways = origin[:, None, None] + np.array(FRACTIONS)[:, None] * (ends - origin[:, None])[:, :, None]
-    return ways.reshape(len(origin), NEAREST * len(FRACTIONS), -1)
+    box = encoded_box(encoder, allowed)
+    return np.clip(ways.reshape(len(origin), NEAREST * len(FRACTIONS), -1), box.lower[:, None], box.upper[:, None])
 
 
 def _nearest(distances: NDArray[np.float64], count: int) -> NDArray[np.intp]:

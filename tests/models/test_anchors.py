@@ -9,7 +9,7 @@ import pytest
 from models.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
 from models.artifact import load_model, save_model
 from models.candidates import decode_points, generate
-from models.constraints import Constraints, compile_constraints, violations
+from models.constraints import Constraints, compile_constraints, encoded_box, violations
 from models.search import SearchConfig, explain
 from tests.models.tiny import TINY, Task, other_class, random_model
 
@@ -46,6 +46,8 @@ def test_the_ways_there_keep_every_constraint(loans_task: Task, anchored: Anchor
     allowed = compile_constraints(schema, Constraints(immutable=frozenset(["income"])), records)
     points = approach(anchored, loans_task.encoder, target, allowed)
     assert points.shape == (40, NEAREST * len(FRACTIONS), loans_task.encoder.width)
+    box = encoded_box(loans_task.encoder, allowed)
+    assert (points >= box.lower[:, None]).all() and (points <= box.upper[:, None]).all(), "the scout sees no more"
     ways = decode_points(loans_task.encoder, points.astype(np.float32), allowed)
     for position in range(ways.shape[1]):
         assert not violations(schema, records, ways[:, position], allowed).any()
