@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
     parser.add_argument("--datasets", nargs="+", default=list(PUBLISHED), metavar="NAME")
     parser.add_argument("--seeds", type=parse_seeds, default=parse_seeds("0-4"), metavar="0-4")
-    parser.add_argument("--records", type=int, default=500, help="test records to explain in each run")
+    parser.add_argument("--records", type=int, default=4000, help="test records to explain in each run")
     parser.add_argument("--ensemble", choices=("quick", "tuned"), default="quick")
     parser.add_argument("--workers", type=int, choices=range(1, (os.cpu_count() or 1) + 1), default=1)
     parser.add_argument("--fresh", action="store_true", help="run again what is finished")

@@ -25,8 +25,8 @@ records are: to know which ones all models classify correctly, they are asked ab
 search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the price. So
 answers cost {BUDGET_SHARE} of the paper's cost, or less where the surrogate already expects {ENOUGH} of the votes.
 *Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted. The last
-figure is read off the frontier of the test records, between two settings of the dial, at exactly the paper's cost: what
-the method reaches where no margin is left for the dial; no verdict hangs on it.
+figure is read off the frontier of the first 500 test records, between two settings of the dial, at exactly the paper's
+cost: what the method reaches where no margin is left for the dial; no verdict hangs on it.
 """
 
 _LIMIT = """

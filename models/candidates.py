@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from models.allowed import Allowed
 from models.anchors import approach
 from models.constraints import encoded_box
 from models.encoding import Encoder, cost
-from models.flow import Path, solve
+from models.flow import arrive
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
-from models.padding import chunks, padded
+from models.padding import chunks, groups, padded
 from models.scoring import Scores, Slopes, Targets, device_of, score_points, score_with_slopes
 from models.scout import shortlist
 from models.velocity import Request
@@ -142,10 +142,11 @@ def landing_points(model: RecourseModel, target: Targets, allowed: Allowed, coun
     """Where the paths of the candidates end, and points on the ways to the nearest anchors, not decoded (n, c, D)"""
     ways = approach(model.anchors, model.encoder, target, allowed)
     points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
-    ends = np.empty((len(ways) * count, ways.shape[2]), dtype=np.float32)
-    for rows, path in paths(model, target, allowed, count, seed):
-        ends[rows] = path.end[: rows.stop - rows.start].cpu().numpy()
-    points[:, :count], points[:, count:] = ends.reshape(len(ways), count, -1), ways
+    points[:, count:] = ways
+    for rows, departure in departures(model, target, allowed, count, seed):
+        with torch.inference_mode():
+            ends = arrive(model.velocity, departure.request, departure.start, model.config.flow, departure.embedded)
+        points[rows, :count] = ends[:, :count].cpu().numpy()
     return points
 
 
@@ -156,27 +157,34 @@ def decode_points(encoder: Encoder, points: Landings, allowed: Allowed) -> Recor
     return encoder.decode(flat, allowed=allowed.repeat(each)).reshape(count, each, -1)
 
 
-def paths(
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """Where N paths of each of R records begin: start (R, N, D), requests, what the field knows of them (R, 1, E)."""
+
+    request: Request
+    start: torch.Tensor
+    embedded: torch.Tensor
+
+
+def departures(
     model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
-) -> Iterator[tuple[slice, Path]]:
-    """The paths of n * count candidates, those of a record beside each other: rows of them, and their padded paths"""
-    width, device = model.encoder.width, device_of(model)
-    random_spread = np.random.default_rng(seed).normal(0.0, model.config.generator.perturbation, (count, width))
-    random_spread[0] = 0.0
+) -> Iterator[tuple[slice, Departure]]:
+    """Some of n records at a time: where their paths begin, `count` of them and a few more that fill up a block"""
     low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
+    random_spread = np.random.default_rng(seed).normal(
+        0.0, model.config.generator.perturbation, (count, model.encoder.width)
+    )
+    random_spread[0] = 0.0
     spread, log_costs = _float(model, random_spread), _float(model, np.linspace(low, high, count))
     requests = _requests(model, target, allowed)
     with torch.inference_mode():
-        every = torch.arange(len(requests.target), device=device)
-        embedded = torch.cat([model.velocity.embed(requests.rows(every[part])) for part in chunks(len(every))])
-    for rows in chunks(len(target) * count):
-        row = padded(torch.arange(rows.start, rows.stop, device=device))
-        owner, draw = row // count, row % count
+        embedded = torch.cat([model.velocity.embed(requests.rows(part)) for part in chunks(len(requests.target))])
+    for rows, paths in groups(len(target), count):
+        drawn = torch.arange(paths, device=spread.device).clamp_(max=count - 1)
         with torch.inference_mode():
-            request = replace(requests.rows(owner), log_cost=log_costs[draw])
-            known = model.velocity.at_price(embedded.index_select(0, owner), request.log_cost)
-            path = solve(model.velocity, request, request.point + spread[draw], model.config.flow, known)
-        yield rows, path
+            request = requests.rows(rows).for_paths(log_costs[drawn])
+            departure = Departure(request, request.point + spread[drawn], embedded[rows, None])
+        yield rows, departure
 
 
 def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Request:

@@ -7,12 +7,14 @@ from typing import Literal, TypeAlias, get_args
 
 from models.errors import ConfigError
 
-Solver: TypeAlias = Literal["euler", "midpoint", "rk4", "dopri5"]
+Solver: TypeAlias = Literal["euler", "midpoint", "ralston", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
 
 
 NARROW, WIDE, MANY_RECORDS = 192, 256, 10_000
 """The widths of the surrogate, and from how many training records on it is wide."""
+MOST_HEADS = 16
+"""Of so many black boxes each has its own head in the surrogate; of more, one head stands for all."""
 
 
 def _require(holds: bool, message: str) -> None:
@@ -51,12 +53,14 @@ class NoiseConfig:
 
 @dataclass(frozen=True, slots=True)
 class SurrogateConfig:
-    """The pair of networks. `votes` adds a head for the share of models that say each class; `plausible` teaches it.
+    """The pair of networks. `votes` adds heads for what the black boxes say; `plausible` models teach them.
 
-    width: of the hidden layers; None leaves it to the number of training records (`for_records`)
+    width  of the hidden layers; None leaves it to the number of training records, and
+    heads  how many heads the votes have; None leaves it to the number of black boxes (`fitted`)
     """
 
     width: int | None = None
+    heads: int | None = None
     spectral: bool = False
     votes: bool = True
     plausible: bool = True
@@ -68,15 +72,23 @@ class SurrogateConfig:
     def __post_init__(self) -> None:
         if self.width is not None:
             _at_least("surrogate.width", self.width, 8)
+        if self.heads is not None:
+            _at_least("surrogate.heads", self.heads, 1)
         _at_least("surrogate.steps", self.steps, 0)
         _at_least("surrogate.batch", self.batch, 1)
         _positive("surrogate.learning_rate", self.learning_rate)
         _at_least("surrogate.weight_decay", self.weight_decay, 0)
         _require(self.votes or not self.plausible, "surrogate.plausible teaches the head that surrogate.votes adds.")
 
-    def for_records(self, count: int) -> "SurrogateConfig":
-        """The settings for so many training records: more of them say more, and a wider network can tell it."""
-        return replace(self, width=self.width or (WIDE if count > MANY_RECORDS else NARROW))
+    def fitted(self, records: int, members: int) -> "SurrogateConfig":
+        """The settings for so many training records and black boxes.
+
+        More records say more, and a wider network can tell it.
+        """
+        width, heads = self.width or (WIDE if records > MANY_RECORDS else NARROW), self.heads
+        fits = heads is None or heads in (1, members)
+        _require(fits, f"surrogate.heads is {heads}; it must be 1, or {members} as there are black boxes.")
+        return replace(self, width=width, heads=heads or (members if members <= MOST_HEADS else 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +101,8 @@ class FlowConfig:
 
     width: int = 48
     context: int | None = 256
-    solver: Solver = "midpoint"
-    steps: int = 2
+    solver: Solver = "ralston"
+    steps: int = 1
     tolerance: float = 1e-3
     adjoint: bool = False
     max_evaluations: int = 2000
@@ -185,7 +197,7 @@ class DistillConfig:
 class ScoutConfig:
     """The small network that ranks where paths end (models/scout.py); with 0 steps there is none."""
 
-    width: int = 64
+    width: int = 48
     steps: int = 2000
 
     def __post_init__(self) -> None:

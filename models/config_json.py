@@ -16,7 +16,10 @@ Section = TypeVar("Section")
 Filling: TypeAlias = Mapping[str, object]
 """Settings by their place, such as "flow.steps", or whole sections."""
 
-LATER: tuple[Filling, ...] = ({"flow.context": None, "scout": {"width": 64, "steps": 0}},)
+LATER: tuple[Filling, ...] = (
+    {"flow.context": None, "scout": {"width": 64, "steps": 0}},
+    {"surrogate.heads": 1},
+)
 """What came after format 1, an entry for each later format: the values with which an older model does what it did.
 
 Who adds a setting to models/config.py adds an entry at the end, such as {"flow.restarts": 0}; the format follows.

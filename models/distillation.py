@@ -56,7 +56,8 @@ def distill(
         device = surrogate.data.points.device
         # Retries and what a crash left unanswered are charged too: the last rounds may find nothing left to pay with.
         with suppress(QueryLimitError):
-            bought = buy(ensemble, model.encoder, chosen, torch.from_numpy(target).to(device))
+            asked, heads = torch.from_numpy(target).to(device), surrogate.bought.votes.shape[1]
+            bought = buy(ensemble, model.encoder, chosen, asked, heads)
             surrogate.bought = surrogate.bought.extend(bought)
         if surrogate.free is not None:
             surrogate.free.weigh(surrogate.bought)

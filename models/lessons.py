@@ -22,12 +22,17 @@ from models.snapping import Snapper
 
 @dataclass(frozen=True)
 class Bought:
-    """Answers of the ensemble: points (Q, D); target (Q,); mean, shares (Q, K): mean probability and share of votes."""
+    """Answers of the ensemble.
+
+    points  (Q, D), and what was asked for there: target (Q,)
+    mean    (Q, K), the mean probability of each class
+    votes   (Q, H, K), what each model says, zeros where it did not answer; with one head, the share of those who did
+    """
 
     points: Tensor
     target: Tensor
     mean: Tensor
-    shares: Tensor
+    votes: Tensor
 
     def extend(self, more: "Bought") -> "Bought":
         pairs = zip(self.parts, more.parts, strict=True)
@@ -38,16 +43,22 @@ class Bought:
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self.points, self.target, self.mean, self.shares
+        return self.points, self.target, self.mean, self.votes
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of each class in the votes that there are (Q, K)"""
+        said = self.votes.sum(dim=1)
+        return said / said.sum(dim=1, keepdim=True)
 
     @classmethod
-    def nothing(cls, width: int, classes: int, device: torch.device) -> "Bought":
-        empty = torch.empty(0, classes, device=device)
+    def nothing(cls, width: int, heads: int, classes: int, device: torch.device) -> "Bought":
         target = torch.empty(0, dtype=torch.long, device=device)
-        return cls(torch.empty(0, width, device=device), target, empty, empty)
+        points, mean = torch.empty(0, width, device=device), torch.empty(0, classes, device=device)
+        return cls(points, target, mean, torch.empty(0, heads, classes, device=device))
 
 
-def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor) -> Bought:
+def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor, heads: int) -> Bought:
     """Put records (q, F) to the ensemble; a record that no member answered teaches nothing and is left out."""
     answered = ensemble.predict_proba(records)
     present = np.logical_not(np.isnan(answered).any(axis=2))
@@ -57,26 +68,27 @@ def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor) 
     answered, present, classes = answered[:, known], present[:, known], answered.shape[2]
     weight = present[:, :, None] / present.sum(axis=0)[None, :, None]
     filled = np.where(present[:, :, None], answered, 0.0)
-    said = filled.argmax(axis=2)[:, :, None] == np.arange(classes)
+    said = (filled.argmax(axis=2)[:, :, None] == np.arange(classes)) & present[:, :, None]
+    votes = said if heads == len(said) else (said * weight).sum(axis=0, keepdims=True)
 
     def tensor(values: NDArray[np.float64]) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(target.device)
 
     points = tensor(encoder.encode(records[known]))
     kept = target[torch.from_numpy(known).to(target.device)]
-    return Bought(points, kept, tensor((filled * weight).sum(axis=0)), tensor((said * weight).sum(axis=0)))
+    return Bought(points, kept, tensor((filled * weight).sum(axis=0)), tensor(votes.transpose(1, 0, 2)))
 
 
 class FreeLessons:
     """Points on which the plausible models voted; weighed anew, and set right near them, as answers are bought."""
 
-    def __init__(self, models: PlausibleModels, width: int, device: torch.device) -> None:
+    def __init__(self, models: PlausibleModels, width: int, heads: int, device: torch.device) -> None:
         self.models = models
-        self.weights = models.equal_weights
+        self.weights = models.equal_weights(heads)
         self.residuals: Residuals | None = None
         self.votes = np.empty((len(models.voters), 0, models.classes), dtype=np.float32)
         self.points = torch.empty(0, width, device=device)
-        self.shares = torch.empty(0, models.classes, device=device)
+        self.taught = torch.empty(0, heads, models.classes, device=device)
         self.practice = torch.empty(0, dtype=torch.long, device=device)
 
     def add(self, points: Tensor, practice: bool = False) -> None:
@@ -87,7 +99,7 @@ class FreeLessons:
         votes = self.models.votes(_as_encoded(points))
         self.votes = np.concatenate([self.votes, votes], axis=1)
         self.points = torch.cat([self.points, points])
-        self.shares = torch.cat([self.shares, self._shares(votes, points)])
+        self.taught = torch.cat([self.taught, self._taught(votes, points)])
 
     def draw(self, count: int, random: torch.Generator) -> Tensor:
         """The rows of `count` lessons (count,), half of them from practice once there is any"""
@@ -101,26 +113,32 @@ class FreeLessons:
     def restore(self, points: Tensor, votes: NDArray[np.float32], practice: Tensor, bought: Bought) -> None:
         """Take up lessons that were given before: points (n, D), votes (s, n, K), and what was bought by then"""
         self.points, self.votes, self.practice = points, votes, practice
-        self.shares = self._shares(votes, points)
+        self.taught = self._taught(votes, points)
         self.weigh(bought)
 
     def weigh(self, bought: Bought) -> None:
         """Weigh the voters by how they side with the black boxes, learn what they lack, and teach so."""
         if not len(bought.points):
             return
-        points, shares = _as_encoded(bought.points), bought.shares.cpu().numpy().astype(np.float64)
+        points, answers = _as_encoded(bought.points), bought.votes.cpu().numpy().astype(np.float64)
         votes = self.models.votes(points)
-        self.weights = self.models.weigh(votes, shares)
-        self.residuals = fit_residuals(points, shares - self.models.shares(votes, self.weights))
-        self.shares = self._shares(self.votes, self.points)
+        self.weights = self.models.weigh(votes, answers)
+        lacking = (answers - self.models.expected(votes, self.weights)) * answers.any(axis=2, keepdims=True)
+        self.residuals = fit_residuals(points, lacking.reshape(len(points), -1))
+        self.taught = self._taught(self.votes, self.points)
 
-    def _shares(self, votes: NDArray[np.float32], points: Tensor) -> Tensor:
-        """votes (s, n, K) on points (n, D) -> the shares that are taught (n, K)"""
-        shares = self.models.shares(votes, self.weights)
+    @property
+    def shares(self) -> Tensor:
+        """The share of the votes for each class at each point (n, K)"""
+        return self.taught.mean(dim=1)
+
+    def _taught(self, votes: NDArray[np.float32], points: Tensor) -> Tensor:
+        """votes (s, n, K) on points (n, D) -> what each black box is taught to say there (n, H, K)"""
+        said = self.models.expected(votes, self.weights)
         if self.residuals is not None:
-            shares = np.clip(shares + self.residuals.at(_as_encoded(points)), 0.0, 1.0)
-            shares /= shares.sum(axis=1, keepdims=True)
-        return torch.from_numpy(shares.astype(np.float32)).to(points.device)
+            said = np.clip(said + self.residuals.at(_as_encoded(points)).reshape(said.shape), 0.0, 1.0)
+            said /= said.sum(axis=2, keepdims=True)
+        return torch.from_numpy(said.astype(np.float32)).to(points.device)
 
 
 def _as_encoded(points: Tensor) -> Encoded:

@@ -62,9 +62,12 @@ def nce_loss(logits: Tensor, labels: Tensor, noise_logits: Tensor, ratio: float,
     return functional.cross_entropy(logits, labels) + weight * ratio * functional.cross_entropy(noise_logits, noise)
 
 
-def share_loss(log_valid: Tensor, shares: Tensor) -> Tensor:
-    """Cross-entropy to the share of models that say each class.   log_valid, shares (B, K) -> ()"""
-    return -(shares * log_valid).sum(dim=1).mean()
+def vote_loss(log_votes: Tensor, votes: Tensor) -> Tensor:
+    """Cross-entropy to what each model says, the mean over models and points.   log_votes, votes (B, H, K) -> ()
+
+    A model that did not answer has zeros for its votes, and no part in the loss.
+    """
+    return -(votes * log_votes).sum() / votes.sum()
 
 
 def distillation_loss(log_valid: Tensor, target: Tensor, mean: Tensor) -> Tensor:

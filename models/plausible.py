@@ -24,7 +24,7 @@ from models.ensemble.member import Codes
 from models.gaussian import kernel_sums
 from models.matrix import Encoded
 
-SLOW_ROWS = 4000
+SLOW_ROWS = 10_000
 """SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
 NEIGHBOUR_ROWS = 40_000
 """And so many the nearest neighbours, whose votes depend on every row."""
@@ -42,15 +42,15 @@ class _Classifier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PlausibleModels:
-    """s voters over K classes; weights (s + K,), the last K of them for the constant voters."""
+    """s voters over K classes; weights (H, s + K) for each of H black boxes, the last K for the constant voters."""
 
     voters: tuple[_Classifier, ...]
     classes: int
 
-    @property
-    def equal_weights(self) -> NDArray[np.float64]:
+    def equal_weights(self, heads: int) -> NDArray[np.float64]:
+        """(H, s + K): the voters count alike, for each of H black boxes"""
         voters = len(self.voters)
-        return np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)])
+        return np.tile(np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)]), (heads, 1))
 
     def votes(self, points: Encoded) -> NDArray[np.float32]:
         """points (n, D) -> how far each voter is for each class (s, n, K), rows sum to 1
@@ -60,21 +60,27 @@ class PlausibleModels:
         with threadpool_limits(limits=1):
             return np.stack([_sharpened(voter, points, self.classes) for voter in self.voters])
 
-    def shares(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """votes (s, n, K), weights (s + K,) -> the weighted share of each class (n, K)"""
+    def expected(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """votes (s, n, K), weights (H, s + K) -> how far each black box is for each class (n, H, K), rows sum to 1"""
         voters = len(self.voters)
-        share = np.asarray(np.tensordot(weights[:voters], votes, axes=1) + weights[voters:], dtype=np.float64)
-        return np.asarray(share / share.sum(axis=1, keepdims=True))
+        said = np.tensordot(votes, weights[:, :voters], axes=(0, 1)).transpose(0, 2, 1) + weights[:, voters:]
+        return np.asarray(said / said.sum(axis=2, keepdims=True), dtype=np.float64)
 
-    def weigh(self, votes: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights that best reproduce bought shares (q, K) from votes (s, q, K): least squares, none negative."""
-        voters, size = len(self.voters), len(self.voters) + self.classes
-        said = votes.transpose(1, 2, 0).reshape(-1, voters)
-        constant = np.tile(np.eye(self.classes), (len(shares), 1))
-        prior = PRIOR * self.equal_weights
-        design = np.vstack([np.hstack([said, constant]), PRIOR * np.eye(size)])
-        weights, _ = nnls(design, np.concatenate([shares.reshape(-1), prior]))
-        return np.asarray(weights / weights.sum())
+    def weigh(self, votes: NDArray[np.float32], bought: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights (H, s + K) that best reproduce bought votes (q, H, K) from the voters' (s, q, K)
+
+        Least squares, none negative, for each black box by itself; where it did not answer, its votes are zeros.
+        """
+        voters = len(self.voters)
+        said = votes.transpose(1, 2, 0)
+        constant = np.tile(np.eye(self.classes), (len(bought), 1, 1))
+        design = np.concatenate([said, constant], axis=2)
+        prior, weights = self.equal_weights(bought.shape[1]), np.empty((bought.shape[1], voters + self.classes))
+        for head, answers in enumerate(bought.transpose(1, 0, 2)):
+            heard = answers.any(axis=1)
+            rows = np.vstack([design[heard].reshape(-1, design.shape[2]), PRIOR * np.eye(design.shape[2])])
+            weights[head], _ = nnls(rows, np.concatenate([answers[heard].reshape(-1), PRIOR * prior[head]]))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _sharpened(voter: _Classifier, points: Encoded, classes: int) -> NDArray[np.float32]:

@@ -1,10 +1,11 @@
 """What a rough answer still lacks, learned from the points where the true answer is known: kernel ridge regression.
 
 The plausible models say roughly how the black boxes vote; the answers that were bought say exactly, at a few points.
-Near those points the difference is carried over to others. How near is decided by leaving one out.
+Near those points the difference is carried over to others. How near, and how much of it, is decided by leaving one out.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from models.gaussian import kernel_sums, squared_distances
 from models.matrix import Encoded
 
-WIDTHS = (0.1, 0.2, 0.35)
+WIDTHS = (0.03, 0.06, 0.1, 0.2, 0.35)
 """The widths that are tried, in medians of the distance between two known points."""
-RIDGE = 0.5
+RIDGES = (0.5, 0.1)
+"""And how strongly the weights are held at nothing."""
 HELPS = 0.97
 """The residuals must leave no more than this share of the squared error."""
 LEAST = 8
@@ -43,9 +45,9 @@ def fit_residuals(points: Encoded, lacking: Floats) -> Residuals | None:
     squares = squared_distances(points, points)
     scale = float(np.sqrt(np.median(squares[np.triu_indices(len(points), 1)])))
     best, least = None, HELPS * float((lacking**2).sum())
-    for share in WIDTHS if scale > 0 else ():
+    for share, ridge in product(WIDTHS, RIDGES) if scale > 0 else ():
         kernel = np.exp(squares / (-2.0 * (share * scale) ** 2))
-        inverse = np.linalg.inv(kernel + RIDGE * np.eye(len(points)))
+        inverse = np.linalg.inv(kernel + ridge * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.
         weights = inverse @ lacking
         error = float(((weights / np.diag(inverse)[:, None]) ** 2).sum())

@@ -107,7 +107,7 @@ class RunState:
         surrogate.random.set_state(tensors["random"])
 
 
-_BOUGHT = ("points", "target", "mean", "shares")
+_BOUGHT = ("points", "target", "mean", "votes")
 
 
 def flowing_of(snapshot: Snapshot) -> frozenset[str]:

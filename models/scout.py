@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.matrix import Encoded
-from models.padding import chunks, padded
+from models.padding import groups
 from models.snapping import Snapper
 
-WORTH, SURE = 4, 2
+WORTH, SURE = 4, 1
 """So many ends go on for what they are worth at the price, and so many for their agreement at any price."""
 
 
@@ -29,7 +29,8 @@ class Scout(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         """points (B, D) -> the logarithms of the shares, up to what all classes have in common (B, K)"""
-        said: Tensor = self.out(functional.relu(self.second(functional.relu(self.first(points)))))
+        hidden = functional.relu(self.first(points), inplace=True)
+        said: Tensor = self.out(functional.relu(self.second(hidden), inplace=True))
         return said
 
 
@@ -48,31 +49,28 @@ def shortlist(
     count, each = ends.shape[:2]
     if each <= WORTH + SURE:
         return np.tile(np.arange(each), (count, 1))
-    owner = np.repeat(np.arange(count), each)
-    agreement, distance = _look(scout, snapper, ends.reshape(count * each, -1), origin, target, owner)
-    agreement, distance = agreement.reshape(count, each), distance.reshape(count, each)
+    agreement, distance = _look(scout, snapper, ends, origin, target)
     worth = agreement - price[:, None] * distance
     best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (worth, agreement))
     return np.concatenate([best[:, :WORTH], surest[:, :SURE]], axis=1)
 
 
 def _look(
-    scout: Scout,
-    snapper: Snapper,
-    points: NDArray[np.float32],
-    origin: Encoded,
-    target: NDArray[np.int64],
-    owner: NDArray[np.intp],
+    scout: Scout, snapper: Snapper, ends: NDArray[np.float32], origin: Encoded, target: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """points (m, D) of the records owner (m,) of n -> the expected share of the target (m,), the way from home (m,)"""
-    device, looks = scout.out.weight.device, np.empty((2, len(points)), dtype=np.float32)
+    """ends (n, c, D) -> the expected share of the target and the way from home, both (n, c)"""
+    device, looks = scout.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
     home, wanted = torch.from_numpy(origin.astype(np.float32)).to(device), torch.from_numpy(target).to(device)
-    for rows in chunks(len(points)):
-        x, whose = (padded(torch.from_numpy(part[rows]).to(device)) for part in (points, owner))
+    for rows, filled in groups(len(ends), ends.shape[1]):
+        some = torch.from_numpy(ends[rows]).to(device)
+        if filled > ends.shape[1]:
+            some = torch.cat([some, some[:, -1:].expand(-1, filled - ends.shape[1], -1)], dim=1)
         with torch.inference_mode():
-            snapped = snapper.snap(x)
-            shares = torch.softmax(scout(snapped), dim=1).gather(1, wanted[whose][:, None])[:, 0]
-            way = snapped.sub_(home.index_select(0, whose)).square_().sum(dim=1).sqrt_()
-        size = rows.stop - rows.start
-        looks[0, rows], looks[1, rows] = shares[:size].cpu().numpy(), way[:size].cpu().numpy()
+            snapped = snapper.snap(some.flatten(0, 1))
+            # Classes first: arithmetic along a long last axis is quick.
+            said = scout(snapped).T.contiguous().softmax(dim=0).reshape(-1, *some.shape[:2])
+            shares = said.gather(0, wanted[rows, None].expand(some.shape[:2])[None])[0]
+            way = snapped.view_as(some).sub_(home[rows, None]).square_().sum(dim=2).sqrt_()
+        for look, values in zip(looks, (shares, way), strict=True):
+            look[rows] = values[:, : ends.shape[1]].cpu().numpy()
     return looks[0], looks[1]

@@ -5,7 +5,6 @@ than on the arithmetic. The kernels are those that it would call.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +20,30 @@ def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading
     """points (B, D) -> what each network says, and what leads from the slope of log_valid (B, K) to that at the points
 
     The slope is that of both networks' log_valid, and adds up to zero over the classes: only then has the normaliser of
-    the softmax no share in it.
+    a single softmax no share in it.
     """
     (first, back_first), (second, back_second) = _read(pair.first, points), _read(pair.second, points)
     return (first, second), lambda slope: back_first(slope) + back_second(slope)
 
 
 def read(pair: SurrogatePair, points: Tensor) -> tuple[Reading, Reading]:
-    """points (B, D) -> what each network says: `pair(points)` without the detour through its modules"""
-    return _read(pair.first, points)[0], _read(pair.second, points)[0]
+    """points (B, D) -> what each network says: `pair(points)` without the detour through its modules
+
+    Nothing is kept for the way back: what a layer says takes the place of what it was told.
+    """
+    return _read_only(pair.first, points), _read_only(pair.second, points)
+
+
+def _read_only(net: SurrogateNet, points: Tensor) -> Reading:
+    hidden = points
+    for layer in net.trunk:
+        if isinstance(layer, nn.SiLU):
+            hidden = functional.silu(hidden, inplace=True)
+        elif isinstance(layer, nn.ReLU):
+            hidden = functional.relu(hidden, inplace=True)
+        else:
+            hidden = _step(layer, hidden)[0]
+    return _said(net, hidden)
 
 
 def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
@@ -37,17 +51,28 @@ def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
     for layer in net.trunk:
         hidden, back = _step(layer, hidden)
         backs.append(back)
+    reading, head = _said(net, hidden), net.nce if net.votes is None else net.votes
+    return reading, lambda slope: _back_through(head, backs, _back_to_votes(reading, slope))
+
+
+def _said(net: SurrogateNet, hidden: Tensor) -> Reading:
+    """hidden (B, width), the last of the trunk -> Reading"""
     nce, votes = net.nce, net.votes
-    logits = functional.linear(hidden, nce.weight, nce.bias)
-    if votes is None:
-        reading = Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1])
-        return reading, partial(_back_through, nce, backs)
-    said = functional.linear(hidden, votes.weight, votes.bias)
-    return Reading(logits, torch.log_softmax(said, dim=1)), partial(_back_through, votes, backs)
+    said = None if votes is None else functional.linear(hidden, votes.weight, votes.bias)
+    return Reading.of(functional.linear(hidden, nce.weight, nce.bias), said)
+
+
+def _back_to_votes(reading: Reading, slope: Tensor) -> Tensor:
+    """The slope of log_valid (B, K) -> that of what the heads of the votes say (B, H * K)"""
+    log_votes = reading.log_votes
+    if log_votes.shape[1] == 1:
+        return slope
+    shares = torch.softmax(log_votes, dim=1).mul_(slope[:, None])
+    return shares.sub_(log_votes.exp().mul_(shares.sum(dim=2, keepdim=True))).flatten(1)
 
 
 def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:
-    """slope (B, K) -> (B, D); the noise class has no slope"""
+    """slope (B, K) or (B, H * K) -> (B, D); the noise class has no slope"""
     slope = slope @ head.weight[: slope.shape[1]]
     for back in reversed(backs):
         slope = back(slope)

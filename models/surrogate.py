@@ -1,10 +1,12 @@
 """The surrogate f: a pair of networks that stands for the black boxes (paper, "NCE-based Conditional Density").
 
-Each network gives K+1 logits, the noise class last. With `votes` it has a second head of K logits for the share of
-black-box models that say each class: where labels are noisy, that share is far steeper than the chance of the label,
-which the first head must keep for the density score to be right.
+Each network gives K+1 logits, the noise class last. With `votes` it also has a head of K logits for each of the H
+black-box models, and the expected share of votes is the mean of what they say: where labels are noisy, a vote is far
+steeper than the chance of the label, which the first head must keep for the density score to be right. The share itself
+is a staircase, a step where each model turns; one head for all of them would have to climb it in one slope.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,28 +18,43 @@ from models.config import NARROW, SurrogateConfig
 
 @dataclass(frozen=True)
 class Reading:
-    """What one network says of B points: logits (B, K+1), noise last; log_valid (B, K), log of the class's chance."""
+    """What one network says of B points.
+
+    logits     (B, K+1), noise last
+    log_votes  (B, H, K), the logarithm of each model's chance to say each class; without heads for them, of the label
+    log_valid  (B, K), the logarithm of the mean of those chances
+    """
 
     logits: Tensor
+    log_votes: Tensor
     log_valid: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, said: Tensor | None) -> "Reading":
+        """logits (B, K+1), said (B, H * K) by the heads of the votes, if there are any"""
+        if said is None:
+            log_valid = torch.log_softmax(logits, dim=1)[:, :-1]
+            return cls(logits, log_valid[:, None], log_valid)
+        # Points last: arithmetic along a long last axis is quick.
+        log_votes = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
+        heads = len(log_votes)
+        log_valid = log_votes[0] if heads == 1 else torch.logsumexp(log_votes, dim=0) - math.log(heads)
+        return cls(logits, log_votes.permute(2, 0, 1), log_valid.T)
 
 
 class SurrogateNet(nn.Module):
-    """A trunk (D -> width) and its one or two heads."""
+    """A trunk (D -> width), the head of label and noise, and those of the votes."""
 
-    def __init__(self, trunk: nn.Sequential, width: int, classes: int, votes: bool) -> None:
+    def __init__(self, trunk: nn.Sequential, width: int, classes: int, heads: int) -> None:
         super().__init__()
         self.trunk = trunk
         self.nce = nn.Linear(width, classes + 1)
-        self.votes = nn.Linear(width, classes) if votes else None
+        self.votes = nn.Linear(width, heads * classes) if heads else None
 
     def forward(self, points: Tensor) -> Reading:
         """points (B, D) -> Reading"""
         hidden = self.trunk(points)
-        logits = self.nce(hidden)
-        if self.votes is None:
-            return Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1])
-        return Reading(logits, torch.log_softmax(self.votes(hidden), dim=1))
+        return Reading.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
 
 
 class SurrogatePair(nn.Module):
@@ -45,9 +62,9 @@ class SurrogatePair(nn.Module):
 
     def __init__(self, width_in: int, classes: int, config: SurrogateConfig) -> None:
         super().__init__()
-        width = config.width or NARROW
-        self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, config.votes)
-        self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, config.votes)
+        width, heads = config.width or NARROW, (config.heads or 1) * config.votes
+        self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, heads)
+        self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
 
     def forward(self, points: Tensor) -> tuple[Reading, Reading]:
         """points (B, D) -> what each network says"""

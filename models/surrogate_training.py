@@ -9,7 +9,7 @@ from torch.nn import functional
 from models.config import Config
 from models.density import draw_noise
 from models.lessons import Bought, FreeLessons
-from models.losses import distillation_loss, nce_loss, share_loss
+from models.losses import distillation_loss, nce_loss, vote_loss
 from models.pace import Steps, straight
 from models.reporting import Report
 from models.schedule import set_rate, warm_cosine
@@ -37,7 +37,7 @@ class SurrogateTrainer:
             pair.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         classes = int(data.labels.max()) + 1
-        self.bought = Bought.nothing(data.points.shape[1], classes, data.points.device)
+        self.bought = Bought.nothing(data.points.shape[1], settings.heads or 1, classes, data.points.device)
         self.free: FreeLessons | None = None
 
     def pretrain(self, report: Report, steps: Steps = straight) -> None:
@@ -74,24 +74,25 @@ class SurrogateTrainer:
         readings, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
         for reading in readings:
             logits, noise_logits, _, _ = reading.logits.split(sizes)
-            own_valid, _, lesson_valid, bought_valid = reading.log_valid.split(sizes)
+            own_votes, _, lesson_votes, bought_votes = reading.log_votes.split(sizes)
             loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
             if free is not None:
-                loss = loss + share_loss(lesson_valid, free.shares[learned])
+                loss = loss + vote_loss(lesson_votes, free.taught[learned])
             elif self.config.surrogate.votes:
                 # Without plausible models the labels are the only votes, until some are bought.
-                loss = loss + functional.nll_loss(own_valid, self.data.labels[drawn])
+                labels = functional.one_hot(self.data.labels[drawn], own_votes.shape[2])
+                loss = loss + vote_loss(own_votes, labels[:, None].expand_as(own_votes))
             if len(bought):
-                loss = loss + self._bought_loss(bought_valid, bought)
+                loss = loss + self._bought_loss(bought_votes, bought)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
         return loss.detach()
 
-    def _bought_loss(self, log_valid: Tensor, drawn: Tensor) -> Tensor:
+    def _bought_loss(self, log_votes: Tensor, drawn: Tensor) -> Tensor:
         if self.config.surrogate.votes:
-            return share_loss(log_valid, self.bought.shares[drawn])
-        return distillation_loss(log_valid, self.bought.target[drawn], self.bought.mean[drawn])
+            return vote_loss(log_votes, self.bought.votes[drawn])
+        return distillation_loss(log_votes[:, 0], self.bought.target[drawn], self.bought.mean[drawn])
 
     def _draw(self, size: int, count: int) -> Tensor:
         return torch.randint(size, (count,), generator=self.random, device=self.random.device)

@@ -70,7 +70,8 @@ def train(
     if not len(validation):
         raise DataError("The validation split has no record to measure the dial on; give at least one.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
-    config = replace(_within(config, meter.limit), surrogate=config.surrogate.for_records(len(training)))
+    fitted = config.surrogate.fitted(len(training), len(ensemble.member_names))
+    config = replace(_within(config, meter.limit), surrogate=fitted)
     random = torch.Generator(device=device).manual_seed(seed)
     resume = None if checkpoints is None else checkpoints.resume
     with torch.random.fork_rng(devices=[]):
@@ -82,7 +83,7 @@ def train(
         velocity = make_velocity(encoder.width, classes, config.flow).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
     if config.surrogate.plausible:
-        surrogate.free = _free_lessons(encoder, training, data, seed)
+        surrogate.free = _free_lessons(encoder, training, data, config, seed)
         if resume is None:
             surrogate.free.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
     state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
@@ -142,8 +143,10 @@ def _training_data(encoder: Encoder, training: Labelled, config: Config, device:
     return TrainingData(points, labels, noise_bound(points, config.noise))
 
 
-def _free_lessons(encoder: Encoder, training: Labelled, data: TrainingData, seed: int) -> FreeLessons:
+def _free_lessons(
+    encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int
+) -> FreeLessons:
     """The plausible models, with nothing to vote on yet."""
     classes = len(encoder.schema.classes)
     plausible = fit_plausible(encoder.encode(training.records), training.labels, classes, seed)
-    return FreeLessons(plausible, encoder.width, data.points.device)
+    return FreeLessons(plausible, encoder.width, config.surrogate.heads or 1, data.points.device)

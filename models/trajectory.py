@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from models.allowed import Allowed
 from models.answers import PathPoint
-from models.candidates import measure, paths
+from models.candidates import departures, measure
 from models.encoding import cost
+from models.flow import solve
 from models.matrix import Encoded
 from models.model import RecourseModel
 from models.records import from_records
@@ -44,9 +46,9 @@ def trace(
 def _states(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Encoded:
     """The states (T, n * count, D) of all candidates"""
     flow = replace(model.config.flow, steps=max(model.config.flow.steps, SHOWN))
-    model = replace(model, config=replace(model.config, flow=flow))
-    parts = [
-        path.states[:, : rows.stop - rows.start].cpu().numpy().astype(np.float64)
-        for rows, path in paths(model, target, allowed, count, seed)
-    ]
+    parts = []
+    for _, departure in departures(model, target, allowed, count, seed):
+        with torch.inference_mode():
+            path = solve(model.velocity, departure.request, departure.start, flow, departure.embedded)
+        parts.append(path.states[:, :, :count].flatten(1, 2).cpu().numpy().astype(np.float64))
     return np.concatenate(parts, axis=1)

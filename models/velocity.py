@@ -19,8 +19,23 @@ TIME_FEATURES, TARGET_FEATURES = 4, 8
 
 
 @dataclass(frozen=True)
+class Walls:
+    """The least and the largest state (..., D) that a path may come to."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def project(self, state: Tensor) -> Tensor:
+        """state (..., D) -> the nearest state within the walls"""
+        return torch.clamp(state, self.lower, self.upper)
+
+
+@dataclass(frozen=True)
 class Request:
-    """B requests in encoded space: point, movable, lower, upper (B, D); target, log_cost = log lambda_cost (B,)."""
+    """B requests in encoded space: point, movable, lower, upper (B, D); target, log_cost = log lambda_cost (B,).
+
+    Requests of several paths each have an axis of 1 before the last one (`for_paths`).
+    """
 
     point: Tensor
     target: Tensor
@@ -29,14 +44,18 @@ class Request:
     lower: Tensor
     upper: Tensor
 
-    def rows(self, rows: Tensor) -> "Request":
-        """rows (m,) -> m requests"""
-        return Request(*(part.index_select(0, rows) for part in vars(self).values()))
+    def rows(self, rows: Tensor | slice) -> "Request":
+        """rows (m,), or a slice -> m requests"""
+        return Request(*(part[rows] for part in vars(self).values()))
 
-    def project(self, state: Tensor) -> Tensor:
-        """state (B, D) -> the nearest state in the box; a frozen column goes back to the record's own value"""
-        boxed = torch.minimum(torch.maximum(state, self.lower), self.upper)
-        return torch.where(self.movable, boxed, self.point)
+    def for_paths(self, log_cost: Tensor) -> "Request":
+        """The same requests, each with N paths at log_cost (N,): (B, 1, D) where there was (B, D)"""
+        point, movable, lower, upper = (part[:, None] for part in (self.point, self.movable, self.lower, self.upper))
+        return Request(point, self.target[:, None], log_cost, movable, lower, upper)
+
+    def walls(self) -> Walls:
+        """What the paths may come to; a frozen column keeps the record's own value"""
+        return Walls(*(torch.where(self.movable, side, self.point) for side in (self.lower, self.upper)))
 
 
 class Velocity(nn.Module, ABC):
@@ -54,20 +73,24 @@ class Velocity(nn.Module, ABC):
         """request -> (B, E): what the field knows of it, the dial left out"""
 
     @abstractmethod
-    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
-        """embedded (B, E), log_cost (B,) -> (B, E): with the dial"""
+    def dial(self, log_cost: Tensor) -> Tensor:
+        """log_cost (...) -> (..., width), the part of the first layer that only the dial decides"""
 
     @abstractmethod
-    def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
-        """z (B, D), embedded (B, E), tick (width,), movable (B, D) -> dz/dt (B, D), zero where nothing may move"""
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        """z (..., D), embedded (..., E), pace (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
+
+        The pace is what clock and dial add to the first layer. What several paths have in common is broadcast.
+        """
 
     @abstractmethod
     def path_parameters(self) -> list[nn.Parameter]:
-        """The parameters that `forward` uses; the others have done their part in `context_of`."""
+        """The parameters that `forward` uses; the others have done their part in `embed` and `at_price`."""
 
-    def context_of(self, request: Request) -> Tensor:
-        """request -> (B, E): all that the field knows of it"""
-        return self.at_price(self.embed(request), request.log_cost)
+    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
+        """embedded (..., E), log_cost (...) -> (..., E), with the dial: for those who have no pace to put it in"""
+        dial = self.dial(log_cost)
+        return embedded + functional.pad(dial, (0, embedded.shape[-1] - dial.shape[-1]))
 
     def tick(self, times: Tensor) -> Tensor:
         """times (...) -> (..., width), the part of the first layer that only the clock decides"""
@@ -76,7 +99,7 @@ class Velocity(nn.Module, ABC):
         return ticked
 
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
-        """t (), z (B, D), embedded (B, E), movable (B, D) -> dz/dt (B, D)"""
+        """t (), z (..., D), embedded (..., E) with the dial, movable (..., D) -> dz/dt (..., D)"""
         return self.move(z, embedded, self.tick(t.to(z.dtype)), movable)
 
     def known(self, request: Request) -> Tensor:
@@ -113,16 +136,15 @@ class GuidedVelocity(Velocity):
         embedded: Tensor = self.guide(self.context(self.known(request)))
         return embedded
 
-    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
-        weight = functional.pad(self.price.weight.T, (0, embedded.shape[1] - self.sizes[0]))
-        return torch.addmm(embedded, log_cost[:, None], weight)
+    def dial(self, log_cost: Tensor) -> Tensor:
+        return log_cost[..., None] * self.price.weight[:, 0]
 
-    def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
-        first, second, drift = torch.split(embedded, self.sizes, dim=1)
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        first, second, drift = torch.split(embedded, self.sizes, dim=-1)
         spare = not torch.is_grad_enabled()
-        hidden = functional.silu(torch.addmm(first + tick, z, self.state.weight[:, :-TIME_FEATURES].T), inplace=spare)
-        hidden = functional.silu(torch.addmm(second, hidden, self.middle.weight.T), inplace=spare)
-        return torch.addmm(drift, hidden, self.out.weight.T) * movable
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(first).add_(pace)
+        hidden = functional.linear(functional.silu(hidden, inplace=spare), self.middle.weight).add_(second)
+        return functional.linear(functional.silu(hidden, inplace=spare), self.out.weight).add_(drift).mul_(movable)
 
     def path_parameters(self) -> list[nn.Parameter]:
         return [parameter for layer in (self.state, self.middle, self.out) for parameter in layer.parameters()]
@@ -143,11 +165,11 @@ class PlainVelocity(Velocity):
     def embed(self, request: Request) -> Tensor:
         return functional.linear(self.known(request), self.context.weight[:, :-1], self.context.bias)
 
-    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
-        return embedded + log_cost[:, None] * self.context.weight[:, -1]
+    def dial(self, log_cost: Tensor) -> Tensor:
+        return log_cost[..., None] * self.context.weight[:, -1]
 
-    def move(self, z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
-        hidden = torch.addmm(embedded + tick, z, self.state.weight[:, :-TIME_FEATURES].T)
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(embedded).add_(pace)
         speed: Tensor = self.out(self.body(hidden)) * movable
         return speed
 

@@ -22,7 +22,7 @@ from tests.models.tiny import TINY, Scorecards, Task, make_task
 
 CONFIG = replace(
     TINY,
-    surrogate=replace(TINY.surrogate, steps=6, batch=32, plausible=True),
+    surrogate=replace(TINY.surrogate, heads=None, steps=6, batch=32, plausible=True),
     generator=replace(TINY.generator, steps=5, batch=32),
     distill=replace(TINY.distill, rounds=3, queries=4, surrogate_steps=2, generator_steps=2),
 )

@@ -7,6 +7,7 @@ import pytest
 
 from models.config import (
     MANY_RECORDS,
+    MOST_HEADS,
     NARROW,
     PRESETS,
     WIDE,
@@ -32,9 +33,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: SurrogateConfig(steps=-1), "surrogate.steps is -1"),
     (lambda: SurrogateConfig(batch=0), "surrogate.batch is 0"),
     (lambda: SurrogateConfig(learning_rate=0.0), "surrogate.learning_rate is 0.0"),
+    (lambda: SurrogateConfig(heads=0), "surrogate.heads is 0"),
     (lambda: SurrogateConfig(weight_decay=-1.0), "surrogate.weight_decay is -1.0"),
     (lambda: SurrogateConfig(votes=False), "surrogate.plausible teaches the head"),
-    (lambda: FlowConfig(solver="heun"), "flow.solver is 'heun'; choose from euler, midpoint, rk4, dopri5"),  # type: ignore[arg-type]
+    (lambda: FlowConfig(solver="heun"), "flow.solver is 'heun'; choose from euler, midpoint, ralston, rk4, dopri5"),  # type: ignore[arg-type]
     (lambda: FlowConfig(width=1), "flow.width is 1"),
     (lambda: FlowConfig(steps=0), "flow.steps is 0"),
     (lambda: FlowConfig(tolerance=0.0), "flow.tolerance is 0.0"),
@@ -88,6 +90,14 @@ def test_presets_by_name() -> None:
 
 
 def test_more_records_get_a_wider_surrogate_unless_its_width_is_given() -> None:
-    few, many = (SurrogateConfig().for_records(count) for count in (MANY_RECORDS, MANY_RECORDS + 1))
+    few, many = (SurrogateConfig().fitted(count, 7) for count in (MANY_RECORDS, MANY_RECORDS + 1))
     assert (few.width, many.width) == (NARROW, WIDE)
-    assert SurrogateConfig(width=40).for_records(10**6).width == 40
+    assert SurrogateConfig(width=40).fitted(10**6, 7).width == 40
+
+
+def test_every_black_box_has_a_head_unless_there_are_too_many() -> None:
+    heads = [SurrogateConfig().fitted(100, members).heads for members in (1, 7, MOST_HEADS, MOST_HEADS + 1)]
+    assert heads == [1, 7, MOST_HEADS, 1]
+    assert SurrogateConfig(heads=1).fitted(100, 7).heads == 1
+    with pytest.raises(ConfigError, match=r"surrogate.heads is 3; it must be 1, or 7"):
+        SurrogateConfig(heads=3).fitted(100, 7)

@@ -12,7 +12,7 @@ from torch import Tensor
 from models.config import LossConfig, NoiseConfig, SurrogateConfig
 from models.density import density_score
 from models.flow import Path
-from models.losses import distillation_loss, generator_loss, nce_loss, share_loss
+from models.losses import distillation_loss, generator_loss, nce_loss, vote_loss
 from models.proxies import make_proxy
 from models.surrogate import SurrogatePair
 from tests.models.tiny import random_request
@@ -98,13 +98,19 @@ def test_nce_knows_its_classes_and_that_noise_is_the_last() -> None:
 
 
 @given(seed=st.integers(0, 1000), rows=st.integers(1, 5), classes=st.integers(2, 5))
-def test_share_loss_is_least_where_the_shares_are_met(seed: int, rows: int, classes: int) -> None:
+def test_vote_loss_is_least_where_the_votes_are_met(seed: int, rows: int, classes: int) -> None:
     random = torch.Generator().manual_seed(seed)
-    shares = torch.softmax(torch.randn(rows, classes, generator=random), dim=1)
-    other = torch.log_softmax(torch.randn(rows, classes, generator=random), dim=1)
-    least = share_loss(shares.log(), shares)
-    assert float(least) == pytest.approx(float(-(shares * shares.log()).sum() / rows), rel=1e-4)
-    assert float(share_loss(other, shares)) >= float(least) - 1e-6
+    votes = torch.softmax(torch.randn(rows, 3, classes, generator=random), dim=2)
+    other = torch.log_softmax(torch.randn(rows, 3, classes, generator=random), dim=2)
+    least = vote_loss(votes.log(), votes)
+    assert float(least) == pytest.approx(float(-(votes * votes.log()).sum() / (3 * rows)), rel=1e-4)
+    assert float(vote_loss(other, votes)) >= float(least) - 1e-6
+
+
+def test_who_did_not_answer_has_no_part_in_the_vote_loss() -> None:
+    log_votes = torch.tensor([[[0.5, 0.5], [0.1, 0.9]], [[0.2, 0.8], [0.4, 0.6]]]).log()
+    votes = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    assert float(vote_loss(log_votes, votes)) == pytest.approx(-math.log(0.5 * 0.8 * 0.4) / 3)
 
 
 def test_distillation_loss_looks_at_the_target_alone() -> None:

@@ -33,10 +33,11 @@ def points(count: int, seed: int = 0) -> Encoded:
 def test_votes_and_shares() -> None:
     votes = VOTERS.votes(np.array([[1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]]))
     np.testing.assert_allclose(votes[:, :, 1], [[1, 0], [1, 0], [0, 0]], atol=1e-6)
-    shares = VOTERS.shares(votes, VOTERS.equal_weights)
-    np.testing.assert_allclose(shares, [[1 / 3, 2 / 3], [1.0, 0.0]], atol=1e-6)
-    constant = VOTERS.shares(votes, np.array([0.0, 0.0, 0.5, 0.0, 0.5]))
-    np.testing.assert_allclose(constant, [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
+    shares = VOTERS.expected(votes, VOTERS.equal_weights(1))
+    np.testing.assert_allclose(shares[:, 0], [[1 / 3, 2 / 3], [1.0, 0.0]], atol=1e-6)
+    both = VOTERS.expected(votes, np.array([[0.0, 0.0, 0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(both[:, 0], [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(both[:, 1], [[0.0, 1.0], [1.0, 0.0]], atol=1e-6)
 
 
 def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> None:
@@ -47,28 +48,36 @@ def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> Non
 
 
 def test_weigh_recovers_known_weights() -> None:
-    true = np.array([0.6, 0.3, 0.0, 0.0, 0.1])
+    true = np.array([[0.6, 0.3, 0.0, 0.0, 0.1], [0.0, 0.2, 0.5, 0.3, 0.0]])
     votes = VOTERS.votes(points(20_000))
-    weights = VOTERS.weigh(votes, VOTERS.shares(votes, true))
+    weights = VOTERS.weigh(votes, VOTERS.expected(votes, true))
     np.testing.assert_allclose(weights, true, atol=0.01)
 
 
+def test_a_black_box_that_did_not_answer_is_weighed_by_its_other_answers() -> None:
+    true = np.array([[0.6, 0.3, 0.0, 0.0, 0.1], [0.0, 0.2, 0.5, 0.3, 0.0]])
+    votes = VOTERS.votes(points(20_000))
+    answers = VOTERS.expected(votes, true)
+    answers[::2, 1] = 0.0
+    np.testing.assert_allclose(VOTERS.weigh(votes, answers), true, atol=0.01)
+
+
 def test_few_answers_move_the_weights_only_a_little() -> None:
-    true = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    true = np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
     gaps = []
     for count in (0, 10, 1000):
         votes = VOTERS.votes(points(count))
-        weights = VOTERS.weigh(votes, VOTERS.shares(votes, true))
-        assert weights.shape == (5,) and weights.sum() == pytest.approx(1.0) and weights.min() >= 0
+        weights = VOTERS.weigh(votes, VOTERS.expected(votes, true))
+        assert weights.shape == (1, 5) and weights.sum() == pytest.approx(1.0) and weights.min() >= 0
         gaps.append(np.abs(weights - true).sum())
-    np.testing.assert_allclose(gaps[0], np.abs(VOTERS.equal_weights - true).sum())
+    np.testing.assert_allclose(gaps[0], np.abs(VOTERS.equal_weights(1) - true).sum())
     assert gaps[0] > gaps[1] > gaps[2]
 
 
 def test_a_constant_voter_takes_up_black_boxes_that_always_say_the_same() -> None:
     votes = VOTERS.votes(points(500))
-    weights = VOTERS.weigh(votes, np.tile([0.0, 1.0], (500, 1)))
-    assert weights[-1] > 0.9
+    weights = VOTERS.weigh(votes, np.tile([0.0, 1.0], (500, 1, 1)))
+    assert weights[0, -1] > 0.9
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.gaussian import squared_distances
-from models.residuals import LEAST, RIDGE, fit_residuals
+from models.residuals import LEAST, RIDGES, fit_residuals
 
 
 def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
@@ -50,10 +50,10 @@ def test_leaving_one_out_is_what_it_says() -> None:
     random = np.random.default_rng(2)
     points = random.normal(size=(30, 2))
     lacking = wave(points)
-    inverse = np.linalg.inv(kernel(points, points, 0.7) + RIDGE * np.eye(30))
+    inverse = np.linalg.inv(kernel(points, points, 0.7) + RIDGES[0] * np.eye(30))
     short = (inverse @ lacking) / np.diag(inverse)[:, None]
     for left_out in range(30):
         kept = np.arange(30) != left_out
-        ridged = kernel(points[kept], points[kept], 0.7) + RIDGE * np.eye(29)
+        ridged = kernel(points[kept], points[kept], 0.7) + RIDGES[0] * np.eye(29)
         said = kernel(points[[left_out]], points[kept], 0.7) @ np.linalg.solve(ridged, lacking[kept])
         np.testing.assert_allclose(lacking[left_out] - said[0], short[left_out], atol=1e-9)

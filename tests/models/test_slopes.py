@@ -11,9 +11,10 @@ from models.slopes import read_with_slopes
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128))
+HEADS = Config(surrogate=SurrogateConfig(width=32, heads=5))
 
 
-@pytest.mark.parametrize("config", [TINY, WIDE, paper()], ids=["narrow", "wide", "paper"])
+@pytest.mark.parametrize("config", [TINY, WIDE, HEADS, paper()], ids=["narrow", "wide", "heads", "paper"])
 def test_same_gradient_and_same_bits_of_the_scores(blobs_task: Task, config: Config) -> None:
     model = random_model(blobs_task.encoder, config)
     random = np.random.default_rng(0)

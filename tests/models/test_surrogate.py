@@ -9,21 +9,33 @@ from models.surrogate import Reading, SurrogatePair, target_log_probability
 WIDTH, CLASSES, ROWS = 5, 4, 9
 
 
-def make_pair(votes: bool = True, spectral: bool = False) -> SurrogatePair:
+def make_pair(votes: bool = True, spectral: bool = False, heads: int = 1) -> SurrogatePair:
     torch.manual_seed(0)
-    return SurrogatePair(WIDTH, CLASSES, SurrogateConfig(width=16, votes=votes, plausible=False, spectral=spectral))
+    settings = SurrogateConfig(width=16, heads=heads, votes=votes, plausible=False, spectral=spectral)
+    return SurrogatePair(WIDTH, CLASSES, settings)
 
 
-@pytest.mark.parametrize("votes", [True, False])
-def test_shapes(votes: bool) -> None:
-    for reading in make_pair(votes)(torch.randn(ROWS, WIDTH)):
+@pytest.mark.parametrize(("votes", "heads"), [(True, 1), (True, 3), (False, 3)])
+def test_shapes(votes: bool, heads: int) -> None:
+    for reading in make_pair(votes, heads=heads)(torch.randn(ROWS, WIDTH)):
         assert reading.logits.shape == (ROWS, CLASSES + 1)
+        assert reading.log_votes.shape == (ROWS, heads if votes else 1, CLASSES)
         assert reading.log_valid.shape == (ROWS, CLASSES)
 
 
-def test_with_votes_the_classes_share_everything() -> None:
-    for reading in make_pair(votes=True)(torch.randn(ROWS, WIDTH)):
+@pytest.mark.parametrize("heads", [1, 3])
+def test_with_votes_the_classes_share_everything(heads: int) -> None:
+    for reading in make_pair(heads=heads)(torch.randn(ROWS, WIDTH)):
         torch.testing.assert_close(reading.log_valid.exp().sum(dim=1), torch.ones(ROWS))
+        torch.testing.assert_close(reading.log_votes.exp().sum(dim=2), torch.ones(ROWS, heads))
+
+
+def test_the_share_is_the_mean_of_what_the_heads_say() -> None:
+    said = torch.tensor([[0.2, 0.8, 0.6, 0.4], [1.0, 1e-9, 0.5, 0.5]]).log()
+    reading = Reading.of(torch.zeros(2, 3), said)
+    each = torch.tensor([[[0.2, 0.8], [0.6, 0.4]], [[1.0, 0.0], [0.5, 0.5]]])
+    torch.testing.assert_close(reading.log_votes.exp(), each)
+    torch.testing.assert_close(reading.log_valid.exp(), torch.tensor([[0.4, 0.6], [0.75, 0.25]]))
 
 
 def test_without_votes_the_noise_class_keeps_its_part() -> None:
@@ -66,6 +78,7 @@ def test_spectral_norm_bounds_every_layer_of_the_first_trunk() -> None:
 
 
 def test_target_log_probability() -> None:
-    first = Reading(torch.zeros(2, 3), torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
-    second = Reading(torch.zeros(2, 3), torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
+    nothing = torch.zeros(2, 1, 2)
+    first = Reading(torch.zeros(2, 3), nothing, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
+    second = Reading(torch.zeros(2, 3), nothing, torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
     assert target_log_probability((first, second), torch.tensor([1, 0])).tolist() == [[-2.0, -3.0], [-6.0, -7.0]]

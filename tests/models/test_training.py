@@ -117,6 +117,34 @@ def test_four_classes_are_learned_and_reached(blobs_task: Task) -> None:
         assert agreement(lender.predict_proba(best.records[:, 0]), target).mean() > 0.9
 
 
+def test_each_head_follows_its_own_black_box(blobs_task: Task) -> None:
+    """Three models that turn at different places: the first head says where the first one does, and so on."""
+
+    class Steps(Scorecards):
+        def predict_proba(self, records: Records) -> NDArray[np.float64]:
+            self.asked.append(records.copy())
+            names = [(records[:, 0] > where).astype(int) for where in (-1.0, 0.0, 1.0)]
+            return np.stack([np.eye(4)[name] for name in names])
+
+    config = replace(
+        TINY,
+        surrogate=replace(TINY.surrogate, heads=None, plausible=True, width=32, steps=100),
+        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, settle_steps=300),
+    )
+    lender = Steps(blobs_task.encoder)
+    model = train_on(blobs_task, config, lender)
+    assert model.config.surrogate.heads == 3
+    records = np.concatenate(lender.asked)
+    points = torch.from_numpy(blobs_task.encoder.encode(records).astype(np.float32))
+    with torch.no_grad():
+        first, second = model.pair(points)
+    said = (first.log_votes.exp() + second.log_votes.exp()).argmax(dim=2).numpy()
+    true = lender.predict_proba(records).argmax(axis=2)
+    right = [[float((said[:, head] == true[member]).mean()) for member in range(3)] for head in range(3)]
+    assert [row.index(max(row)) for row in right] == [0, 1, 2], right
+    assert min(right[head][head] for head in range(3)) > 0.85, right
+
+
 def test_missing_values_in_training_and_in_requests(loans_task: Task, tiny_model: RecourseModel) -> None:
     assert np.isnan(loans_task.training.records).any(axis=0).sum() >= 3
     gone = np.isnan(loans_task.test.records)
@@ -134,7 +162,10 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
     "disc2": lambda c: replace(c, loss=replace(c.loss, proxy="disc2")),
     "knn": lambda c: replace(c, loss=replace(c.loss, proxy="knn")),
     "lof": lambda c: replace(c, loss=replace(c.loss, proxy="lof")),
+    "a head for each black box": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None)),
+    "heads and plausible models": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None, plausible=True)),
     "euler": lambda c: replace(c, flow=replace(c.flow, solver="euler")),
+    "ralston": lambda c: replace(c, flow=replace(c.flow, solver="ralston", steps=1)),
     "rk4": lambda c: replace(c, flow=replace(c.flow, solver="rk4")),
     "dopri5": lambda c: replace(c, flow=replace(c.flow, solver="dopri5")),
     "adjoint, joint": lambda c: replace(

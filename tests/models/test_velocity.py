@@ -26,8 +26,12 @@ def moving(make: Make) -> Velocity:
     return velocity
 
 
+def context_of(velocity: Velocity, request: Request) -> Tensor:
+    return velocity.at_price(velocity.embed(request), request.log_cost)
+
+
 def speed_of(velocity: Velocity, request: Request, t: float = 0.3) -> Tensor:
-    speed: Tensor = velocity(torch.tensor(t), request.point, velocity.context_of(request), request.movable.float())
+    speed: Tensor = velocity(torch.tensor(t), request.point, context_of(velocity, request), request.movable.float())
     return speed
 
 
@@ -67,15 +71,15 @@ def test_a_record_is_embedded_once_for_all_prices(make: Make) -> None:
     velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
     other = replace(request, log_cost=request.log_cost + 1)
     assert torch.equal(velocity.embed(request), velocity.embed(other))
-    assert not torch.allclose(velocity.context_of(request), velocity.context_of(other))
+    assert not torch.allclose(context_of(velocity, request), context_of(velocity, other))
     rows = torch.tensor([3, 3, 0])
-    torch.testing.assert_close(velocity.context_of(request.rows(rows)), velocity.context_of(request)[rows])
+    torch.testing.assert_close(context_of(velocity, request.rows(rows)), context_of(velocity, request)[rows])
 
 
 @EVERY_FIELD
 def test_without_gradients_the_speed_is_the_same(make: Make) -> None:
     velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
-    known, before = velocity.context_of(request).detach(), velocity.context_of(request).detach()
+    known, before = context_of(velocity, request).detach(), context_of(velocity, request).detach()
     with torch.inference_mode():
         speed = velocity(torch.tensor(0.3), request.point, known, request.movable.float())
     assert torch.equal(known, before), "what is computed in place must not be what was given"
@@ -99,5 +103,19 @@ def test_projection() -> None:
         lower=torch.tensor([[-1.0, 1.0, -9.0]]),
         upper=torch.tensor([[1.0, 5.0, 9.0]]),
     )
-    assert request.project(torch.tensor([[7.0, -4.0, 7.0]])).tolist() == [[1.0, 1.0, 2.0]]
-    assert request.project(torch.tensor([[0.5, 3.0, 2.0]])).tolist() == [[0.5, 3.0, 2.0]]
+    walls = request.walls()
+    assert walls.project(torch.tensor([[7.0, -4.0, 7.0]])).tolist() == [[1.0, 1.0, 2.0]]
+    assert walls.project(torch.tensor([[0.5, 3.0, 2.0]])).tolist() == [[0.5, 3.0, 2.0]]
+
+
+@EVERY_FIELD
+def test_several_paths_of_a_request_are_those_of_as_many_requests(make: Make) -> None:
+    velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
+    dials, paths = torch.tensor([-2.0, 0.0, 1.0]), torch.randn(ROWS, 3, WIDTH)
+    every, rows = request.for_paths(dials), torch.arange(ROWS).repeat_interleave(3)
+    shared = velocity.move(paths, velocity.embed(request)[:, None], velocity.dial(dials), every.movable.float())
+    alone = replace(request.rows(rows), log_cost=dials.repeat(ROWS))
+    pace, flat = velocity.dial(alone.log_cost), paths.flatten(0, 1)
+    each = velocity.move(flat, velocity.embed(alone), pace, alone.movable.float())
+    torch.testing.assert_close(shared.flatten(0, 1), each)
+    torch.testing.assert_close(every.walls().project(paths).flatten(0, 1), alone.walls().project(flat))
