@@ -32,7 +32,7 @@ records that all of them classify correctly; search without a query.
 _SEARCH = """
 ## Search: one batch against one at a time
 
-The batch: 256 records x 30 candidates, two fixed midpoint steps, the ends that the scout picks decoded and scored.
+The batch: 256 records x 30 candidates, one fixed step of third order, the ends that the scout picks decoded and scored.
 Beside it, one record at a time with adaptive dopri5 at tolerance 1e-4, the paper's setting at test time, in two
 readings. *Trial by trial*: each of the 30 trials is solved, decoded and evaluated by itself, as Algorithm 2 is printed.
 The paper's text, unlike its listing, speaks of a batch of trials: that is *alone*, the stricter reading: the 30 trials

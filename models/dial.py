@@ -18,10 +18,13 @@ ENOUGH = 0.995
 """Where the mean expected agreement is this high, more cost would buy nothing."""
 
 
-def price_within(model: RecourseModel, records: Records, target: Targets, budget: float, seed: int) -> float:
+def price_within(
+    model: RecourseModel, records: Records, target: Targets, budget: float, seed: int, spare: float = 0.0
+) -> float:
     """The least price at which the answers to records (n, F) cost no more than the budget in the mean
 
     Where a higher price, which makes them cheaper, still has agreement enough, that one. Halved in its logarithm.
+    spare: so many standard errors of the mean are left of the budget, for other records than these
     """
     config = SearchConfig()
     frozen = frozenset(model.encoder.schema.names) - model.flowing
@@ -33,6 +36,7 @@ def price_within(model: RecourseModel, records: Records, target: Targets, budget
         prices = np.full(len(records), math.exp(middle))
         candidates = look_at(model, points, target, allowed, prices)
         answers = best_at_price(model, candidates, target, allowed, prices, 0.0, config.polish_rounds)
-        generous = answers.cost.mean() > budget or answers.agreement.mean() >= ENOUGH
+        paid = answers.cost.mean() + spare * answers.cost.std() / math.sqrt(len(records))
+        generous = paid > budget or answers.agreement.mean() >= ENOUGH
         low, high = (middle, high) if generous else (low, middle)
     return math.exp(high)

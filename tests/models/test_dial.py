@@ -27,6 +27,10 @@ def test_the_answers_cost_what_they_may(loans_task: Task, tiny_model: RecourseMo
     budget = (cheap + dear) / 2
     price = price_within(model, records, target, budget, seed=2)
     assert cost_at(model, loans_task, price) <= budget < cost_at(model, loans_task, price / 1.2)
+    careful = price_within(model, records, target, budget, seed=2, spare=1.0)
+    found = explain(model, records, target, config=SearchConfig(price=careful, floor=0.0, seed=2))
+    costs = np.array([each.counterfactuals[0].cost for each in found])
+    assert careful > price and costs.mean() + costs.std() / len(costs) ** 0.5 <= budget
 
 
 def test_a_sure_answer_is_not_made_dearer(loans_task: Task, tiny_model: RecourseModel) -> None:
