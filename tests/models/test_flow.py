@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.config import FlowConfig, Solver
 from models.errors import SolverError
-from models.flow import STEPS, Path, divergence_named, solve
+from models.flow import STEPS, Path, arrive, divergence_named, solve
 from models.velocity import GuidedVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
@@ -68,6 +68,25 @@ def test_a_frozen_column_never_moves_and_no_state_leaves_the_box(solver: Solver,
     assert not torch.equal(path.end, request.point)
 
 
+@EVERY_SOLVER
+def test_several_paths_of_a_request_end_where_they_would_alone(solver: Solver) -> None:
+    velocity, request = field(), random_request(5, WIDTH, CLASSES)
+    config = FlowConfig(solver=solver, steps=2, tolerance=1e-6)
+    dials = torch.tensor([-1.0, 0.5, 2.0])
+    start = request.point[:, None] + 0.3 * torch.randn(5, 3, WIDTH, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        embedded = velocity.embed(request)[:, None]
+        together = solve(velocity, request.for_paths(dials), start, config, embedded)
+        assert torch.equal(arrive(velocity, request.for_paths(dials), start, config, embedded), together.end)
+        for path in range(3):
+            alone = solve(velocity, replace(request, log_cost=dials[path].expand(5)), start[:, path], config)
+            # An adaptive solver chooses its steps for the batch: there only the tolerance is shared.
+            near = 1e-3 if solver == "dopri5" else 1e-5
+            torch.testing.assert_close(together.end[:, path], alone.end, rtol=near, atol=near)
+            torch.testing.assert_close(together.energy[:, path], alone.energy, rtol=near, atol=near)
+            torch.testing.assert_close(together.states[:, :, path], alone.states, rtol=near, atol=near)
+
+
 def test_dopri5_agrees_with_rk4() -> None:
     request = wide(random_request(6, WIDTH, CLASSES))
     adaptive = run(field(), request, FlowConfig(solver="dopri5", tolerance=1e-5))
@@ -77,7 +96,7 @@ def test_dopri5_agrees_with_rk4() -> None:
     assert float((adaptive.end - request.point).abs().max()) > 0.3
 
 
-@pytest.mark.parametrize(("solver", "order"), [("euler", 1), ("midpoint", 2), ("rk4", 4)])
+@pytest.mark.parametrize(("solver", "order"), [("euler", 1), ("midpoint", 2), ("ralston", 3), ("rk4", 4)])
 def test_a_fixed_solver_has_its_order(solver: Solver, order: int) -> None:
     """Half the step, and the error falls by two to the order."""
     velocity, request = field(dtype=torch.float64), wide(random_request(6, WIDTH, CLASSES, dtype=torch.float64))
