@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.config import Config, NoiseConfig, fast, paper
+from models.config import NARROW, Config, NoiseConfig, fast, paper
 from models.config_json import FORMAT, config_from_json, config_to_json
 from models.errors import ConfigError
 
-FORMAT_1 = Path(__file__).parent / "config_format_1.json"
+FORMAT_1, FORMAT_2 = (Path(__file__).parent / f"config_format_{number}.json" for number in (1, 2))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,16 @@ def test_a_model_of_the_first_format_is_read_for_ever() -> None:
     assert config.flow.context is None and config.scout.steps == 0, "its networks are what they were"
     for section in ("noise", "surrogate", "flow", "loss", "generator", "distill"):
         assert document[section].items() <= kept[section].items()
+
+
+def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
+    document = json.loads(FORMAT_2.read_text())
+    config = config_from_json(document, 2)
+    assert config.surrogate.heads == 1 and config.surrogate.width == NARROW
+    assert (config.flow.solver, config.flow.steps, config.scout.width) == ("midpoint", 2, 64), "searched as it was"
+    kept: dict[str, Any] = config_to_json(config)
+    assert document["surrogate"].items() <= kept["surrogate"].items()
+    assert {**kept, "surrogate": None} == {**document, "surrogate": None}
 
 
 def test_settings_that_came_later_are_filled_in() -> None:
