@@ -1,9 +1,10 @@
 """Query-efficient local distillation (paper, section of that name), around the answers that the search would give.
 
 Each round runs the flow on training records, decodes where it lands, and buys a few answers from the ensemble: those
-that the search would choose at a random price, and some near the turn of the votes. The surrogate learns from all that
-was bought so far, then the generator is refined against it. The plausible models vote on all that the search would
-choose: a search finds the errors of its surrogate, so that is where it has to be taught most.
+that the search would choose at a random price, and some where the surrogate is in doubt about a model's vote. The
+surrogate learns from all that was bought so far, then the generator is refined against it. The plausible models vote
+on all that the search would choose: a search finds the errors of its surrogate, so that is where it has to be taught
+most.
 """
 
 import math
@@ -20,19 +21,21 @@ from models.ensemble.protocol import Ensemble
 from models.errors import QueryLimitError
 from models.generator_training import GeneratorTrainer
 from models.lessons import buy
-from models.matrix import Records
+from models.matrix import Encoded, Records
 from models.model import RecourseModel
 from models.pace import Steps, straight
 from models.polishing import polish, worth
 from models.reporting import Report
 from models.schedule import MovingAverage, set_rate
-from models.scoring import Targets
+from models.scoring import Targets, doubt
 from models.surrogate_training import SurrogateTrainer
 
 RECORDS, LANDED = 192, 64
 """A round explains so many training records, and the plausible models vote on all candidates of so many of them."""
 CANDIDATES = 20
 POLISH_ROUNDS = 3
+LEAST_DOUBT = 1e-3
+"""So much is added to the doubt about a point, so that each has a chance to be bought."""
 PRICES = (0.03, 1.2)
 """A round's prices are drawn between these, evenly in their logarithm."""
 
@@ -97,15 +100,36 @@ def _choose(
         landed, answered = candidates.points[:LANDED].reshape(-1, width), answers.points[:, 0]
         surrogate.free.add(torch.from_numpy(landed.astype(np.float32)).to(device))
         surrogate.free.add(torch.from_numpy(answered.astype(np.float32)).to(device), practice=True)
-    turning = candidates.agreement.reshape(-1)
-    weight = turning * (1.0 - turning) + 1e-3
-    extra = random.choice(len(turning), size=len(turning) // 2, replace=False, p=weight / weight.sum())
-    flat = candidates.records.reshape(-1, records.shape[1])[extra]
-    share = (2 * count) // 3
-    pool = np.concatenate([answers.records[:share, 0], flat, answers.records[share:, 0]])
-    pool_target = np.concatenate([target[:share], target[extra // CANDIDATES], target[share:]])
-    fresh = _fresh_rows(model.encoder.encode(pool).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
-    return pool[fresh], pool_target[fresh]
+    wishes, wished = _wish_list(model, candidates, answers, target, count, random)
+    fresh = _fresh_rows(model.encoder.encode(wishes).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
+    return wishes[fresh], wished[fresh]
+
+
+def _wish_list(
+    model: RecourseModel,
+    candidates: Candidates,
+    answers: Candidates,
+    target: Targets,
+    count: int,
+    random: np.random.Generator,
+) -> tuple[Records, Targets]:
+    """What there is to buy (w, F), with its targets (w,), the most wanted first
+
+    A third of `count` are answers as they come, which say how good answers are; as many are answers that the surrogate
+    is in doubt about; then come other ends of paths, by doubt as well, and the rest.
+    """
+    answered, ends = answers.records[:, 0], candidates.records.reshape(-1, answers.records.shape[2])
+    unsure = _by_doubt(model, answers.points[:, 0], random)
+    beside = _by_doubt(model, candidates.points.reshape(len(ends), -1), random)[: len(ends) // 2]
+    third, owner = -(-count // 3), np.repeat(target, candidates.cost.shape[1])
+    wishes = [answered[:third], answered[unsure[:third]], ends[beside], answered[third:]]
+    wished = [target[:third], target[unsure[:third]], owner[beside], target[third:]]
+    return np.concatenate(wishes), np.concatenate(wished)
+
+
+def _by_doubt(model: RecourseModel, points: Encoded, random: np.random.Generator) -> NDArray[np.intp]:
+    """points (n, D) -> their positions (n,) as if drawn one after the other, each by its share of the doubt left"""
+    return np.argsort(random.exponential(size=len(points)) / (doubt(model, points) + LEAST_DOUBT), kind="stable")
 
 
 def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list[int]:

@@ -64,6 +64,22 @@ def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64
     return shares
 
 
+def doubt(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> how open the votes are there (n,): the chance that a model's vote, drawn twice, differs
+
+    The mean over the models: where some surely say one thing and the others surely another, there is no doubt.
+    """
+    open_votes = np.empty(len(points))
+    for rows in chunks(len(points)):
+        x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
+        with torch.inference_mode():
+            first, second = read(model.pair, x)
+            said = (first.log_votes.exp() + second.log_votes.exp()) / 2
+            differs = 1.0 - said.square().sum(dim=2).mean(dim=1)
+        open_votes[rows] = differs[: rows.stop - rows.start].cpu().numpy()
+    return open_votes
+
+
 def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, Slopes]:
     """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
     scores = Scores(np.empty(len(points)), np.empty(len(points)))
