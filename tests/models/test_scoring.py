@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from models.config import Config, FlowConfig, SurrogateConfig
 from models.density import density_score
+from models.distillation import _by_doubt
 from models.model import RecourseModel
 from models.padding import BLOCK, CHUNK, chunks, padded
-from models.scoring import logit_and_gradient, score_points, target_logit
+from models.scoring import doubt, logit_and_gradient, score_points, target_logit
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
@@ -55,6 +56,39 @@ def test_agreement_is_the_calibrated_probability(model: RecourseModel) -> None:
     codes = torch.from_numpy(target)
     lower = torch.minimum(density_score(first.logits, codes), density_score(second.logits, codes))
     np.testing.assert_allclose(scores.density, lower.numpy(), atol=1e-6)
+
+
+def test_there_is_no_doubt_where_models_surely_differ_and_most_where_each_tosses_a_coin(blobs_task: Task) -> None:
+    heads = 4
+    model = random_model(blobs_task.encoder, Config(surrogate=SurrogateConfig(width=32, heads=heads)))
+    points, target = points_of(model, 30)
+    for net in (model.pair.first, model.pair.second):
+        assert net.votes is not None
+        torch.nn.init.zeros_(net.votes.weight)
+        torch.nn.init.zeros_(net.votes.bias)
+    np.testing.assert_allclose(doubt(model, points), 0.75, rtol=1e-5)
+    for net in (model.pair.first, model.pair.second):
+        assert net.votes is not None
+        with torch.no_grad():
+            net.votes.bias.copy_(60.0 * torch.eye(4).flatten())
+    np.testing.assert_allclose(doubt(model, points), 0.0, atol=1e-5)
+    shares = score_points(model, points, target).agreement
+    assert (shares > 0.05).all() and (shares < 0.6).all(), "the votes are split, one for each class"
+
+
+def test_what_is_in_doubt_comes_sooner(blobs_task: Task) -> None:
+    model = random_model(blobs_task.encoder, TINY)
+    for net in (model.pair.first, model.pair.second):
+        assert net.votes is not None
+        with torch.no_grad():
+            net.votes.weight.mul_(20.0)
+    points, _ = points_of(model, 60)
+    random, open_votes = np.random.default_rng(0), doubt(model, points)
+    orders = np.stack([_by_doubt(model, points, random) for _ in range(400)])
+    assert (np.sort(orders, axis=1) == np.arange(60)).all()
+    first = np.bincount(orders[:, 0], minlength=60) / 400
+    np.testing.assert_allclose(first, open_votes / open_votes.sum(), atol=0.04)
+    assert np.corrcoef(np.argsort(orders, axis=1).mean(axis=0), open_votes)[0, 1] < -0.8
 
 
 def test_agreement_with_all_classes_adds_up(model: RecourseModel) -> None:
