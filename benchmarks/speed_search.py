@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 """The paper's, at test time."""
 PARTS = (
     ("constraints", ("prepared.py:prepare", "constraints.py:violations")),
-    ("paths of the ODE", ("flow.py:solve",)),
+    ("paths of the ODE", ("flow.py:arrive",)),
     ("ways to anchors", ("anchors.py:approach",)),
     ("the scout", ("scout.py:shortlist",)),
     ("the rest of the candidates", ("candidates.py:generate_with_own",)),

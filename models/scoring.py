@@ -73,7 +73,7 @@ def doubt(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
     for rows in chunks(len(points)):
         x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
         with torch.inference_mode():
-            first, second = read(model.pair, x)
+            first, second = model.pair(x)
             said = (first.log_votes.exp() + second.log_votes.exp()) / 2
             differs = 1.0 - said.square().sum(dim=2).mean(dim=1)
         open_votes[rows] = differs[: rows.stop - rows.start].cpu().numpy()

@@ -14,6 +14,8 @@ from models.surrogate import Reading, SurrogateNet, SurrogatePair
 
 Back = Callable[[Tensor], Tensor]
 """The slope at a layer's output (B, out) -> the slope at its input (B, in)."""
+LEAST_SHARE = 1e-30
+"""No share of votes is less: its logarithm is asked for."""
 
 
 def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading, Reading], Back]:
@@ -43,7 +45,7 @@ def _read_only(net: SurrogateNet, points: Tensor) -> Reading:
             hidden = functional.relu(hidden, inplace=True)
         else:
             hidden = _step(layer, hidden)[0]
-    return _said(net, hidden)
+    return _said(net, hidden)[0]
 
 
 def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
@@ -51,24 +53,30 @@ def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
     for layer in net.trunk:
         hidden, back = _step(layer, hidden)
         backs.append(back)
-    reading, head = _said(net, hidden), net.nce if net.votes is None else net.votes
-    return reading, lambda slope: _back_through(head, backs, _back_to_votes(reading, slope))
+    reading, to_head = _said(net, hidden)
+    head = net.nce if net.votes is None else net.votes
+    return reading, lambda slope: _back_through(head, backs, to_head(slope))
 
 
-def _said(net: SurrogateNet, hidden: Tensor) -> Reading:
-    """hidden (B, width), the last of the trunk -> Reading"""
+def _said(net: SurrogateNet, hidden: Tensor) -> tuple[Reading, Back]:
+    """hidden (B, width), the last of the trunk -> Reading, and the way from the slope of its log_valid to its head's"""
     nce, votes = net.nce, net.votes
-    said = None if votes is None else functional.linear(hidden, votes.weight, votes.bias)
-    return Reading.of(functional.linear(hidden, nce.weight, nce.bias), said)
+    logits = functional.linear(hidden, nce.weight, nce.bias)
+    if votes is None:
+        return Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1]), lambda slope: slope
+    said, classes = functional.linear(hidden, votes.weight, votes.bias), logits.shape[1] - 1
+    if said.shape[1] == classes:
+        return Reading(logits, torch.log_softmax(said, dim=1)), lambda slope: slope
+    # Points last: arithmetic along a long last axis is quick. Chances, not logarithms: half as many operations.
+    chances = torch.softmax(said.T.reshape(-1, classes, len(said)), dim=1)
+    share = chances.mean(dim=0).clamp_min_(LEAST_SHARE)
 
+    def to_heads(slope: Tensor) -> Tensor:
+        """slope (B, K) -> (B, H * K)"""
+        each = chances * (slope.T / (share * len(chances)))
+        return torch.addcmul(each, chances, each.sum(dim=1, keepdim=True), value=-1).flatten(0, 1).T
 
-def _back_to_votes(reading: Reading, slope: Tensor) -> Tensor:
-    """The slope of log_valid (B, K) -> that of what the heads of the votes say (B, H * K)"""
-    log_votes = reading.log_votes
-    if log_votes.shape[1] == 1:
-        return slope
-    shares = torch.softmax(log_votes, dim=1).mul_(slope[:, None])
-    return shares.sub_(log_votes.exp().mul_(shares.sum(dim=2, keepdim=True))).flatten(1)
+    return Reading(logits, share.log().T), to_heads
 
 
 def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:

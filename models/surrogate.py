@@ -18,28 +18,32 @@ from models.config import NARROW, SurrogateConfig
 
 @dataclass(frozen=True)
 class Reading:
-    """What one network says of B points.
-
-    logits     (B, K+1), noise last
-    log_votes  (B, H, K), the logarithm of each model's chance to say each class; without heads for them, of the label
-    log_valid  (B, K), the logarithm of the mean of those chances
-    """
+    """What one network says of B points: logits (B, K+1), noise last; log_valid (B, K), log of the class's chance."""
 
     logits: Tensor
-    log_votes: Tensor
     log_valid: Tensor
 
+
+@dataclass(frozen=True)
+class Ballot(Reading):
+    """A reading with what it is made of: log_votes (B, H, K), the logarithm of each model's chance to say each class
+
+    log_valid is the logarithm of the mean of those chances; without heads for them both are those of the label.
+    """
+
+    log_votes: Tensor
+
     @classmethod
-    def of(cls, logits: Tensor, said: Tensor | None) -> "Reading":
+    def of(cls, logits: Tensor, said: Tensor | None) -> "Ballot":
         """logits (B, K+1), said (B, H * K) by the heads of the votes, if there are any"""
         if said is None:
             log_valid = torch.log_softmax(logits, dim=1)[:, :-1]
-            return cls(logits, log_valid[:, None], log_valid)
+            return cls(logits, log_valid, log_valid[:, None])
         # Points last: arithmetic along a long last axis is quick.
         log_votes = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
         heads = len(log_votes)
         log_valid = log_votes[0] if heads == 1 else torch.logsumexp(log_votes, dim=0) - math.log(heads)
-        return cls(logits, log_votes.permute(2, 0, 1), log_valid.T)
+        return cls(logits, log_valid.T, log_votes.permute(2, 0, 1))
 
 
 class SurrogateNet(nn.Module):
@@ -51,10 +55,10 @@ class SurrogateNet(nn.Module):
         self.nce = nn.Linear(width, classes + 1)
         self.votes = nn.Linear(width, heads * classes) if heads else None
 
-    def forward(self, points: Tensor) -> Reading:
-        """points (B, D) -> Reading"""
+    def forward(self, points: Tensor) -> Ballot:
+        """points (B, D) -> Ballot"""
         hidden = self.trunk(points)
-        return Reading.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
+        return Ballot.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
 
 
 class SurrogatePair(nn.Module):
@@ -66,7 +70,7 @@ class SurrogatePair(nn.Module):
         self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, heads)
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
 
-    def forward(self, points: Tensor) -> tuple[Reading, Reading]:
+    def forward(self, points: Tensor) -> tuple[Ballot, Ballot]:
         """points (B, D) -> what each network says"""
         return self.first(points), self.second(points)
 

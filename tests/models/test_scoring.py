@@ -14,7 +14,7 @@ from models.padding import BLOCK, CHUNK, chunks, padded
 from models.scoring import doubt, logit_and_gradient, score_points, target_logit
 from tests.models.tiny import TINY, Task, random_model
 
-WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
+WIDE = Config(surrogate=SurrogateConfig(width=128, heads=7), flow=FlowConfig(width=128))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.config import SurrogateConfig
-from models.surrogate import Reading, SurrogatePair, target_log_probability
+from models.surrogate import Ballot, Reading, SurrogatePair, target_log_probability
 
 WIDTH, CLASSES, ROWS = 5, 4, 9
 
@@ -32,7 +32,7 @@ def test_with_votes_the_classes_share_everything(heads: int) -> None:
 
 def test_the_share_is_the_mean_of_what_the_heads_say() -> None:
     said = torch.tensor([[0.2, 0.8, 0.6, 0.4], [1.0, 1e-9, 0.5, 0.5]]).log()
-    reading = Reading.of(torch.zeros(2, 3), said)
+    reading = Ballot.of(torch.zeros(2, 3), said)
     each = torch.tensor([[[0.2, 0.8], [0.6, 0.4]], [[1.0, 0.0], [0.5, 0.5]]])
     torch.testing.assert_close(reading.log_votes.exp(), each)
     torch.testing.assert_close(reading.log_valid.exp(), torch.tensor([[0.4, 0.6], [0.75, 0.25]]))
@@ -78,7 +78,6 @@ def test_spectral_norm_bounds_every_layer_of_the_first_trunk() -> None:
 
 
 def test_target_log_probability() -> None:
-    nothing = torch.zeros(2, 1, 2)
-    first = Reading(torch.zeros(2, 3), nothing, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
-    second = Reading(torch.zeros(2, 3), nothing, torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
+    first = Reading(torch.zeros(2, 3), torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
+    second = Reading(torch.zeros(2, 3), torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
     assert target_log_probability((first, second), torch.tensor([1, 0])).tolist() == [[-2.0, -3.0], [-6.0, -7.0]]
