@@ -33,7 +33,7 @@ from models.training import Labelled
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
-SPARE = 0.5
+SPARE = 1.0
 """The dial leaves so many standard errors of a cost budget: the test split may cost more than the validation split."""
 DIAL_CASES = 4000
 """So many records of the validation split set the dial, chosen as the test records are."""
