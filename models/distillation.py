@@ -86,6 +86,34 @@ def _choose(
     random: np.random.Generator,
 ) -> tuple[Records, Targets]:
     """The records (q, F) to buy in this round, none of them twice, with their targets (q,)"""
+    candidates, answers, target = _search(model, records, labels, random)
+    if surrogate.free is not None:
+        landed = candidates.points[:LANDED].reshape(-1, model.encoder.width)
+        surrogate.free.add(_tensor(landed, surrogate))
+        surrogate.free.add(_tensor(answers.points[:, 0], surrogate), practice=True)
+    wishes, wished = _wish_list(model, candidates, answers, target, count, random)
+    fresh = _fresh_rows(model.encoder.encode(wishes).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
+    return wishes[fresh], wished[fresh]
+
+
+def practise(
+    model: RecourseModel,
+    records: Records,
+    labels: Targets,
+    surrogate: SurrogateTrainer,
+    random: np.random.Generator,
+) -> None:
+    """The plausible models vote on what the search would choose by now; that costs no query."""
+    if surrogate.free is not None:
+        _, answers, _ = _search(model, records, labels, random)
+        surrogate.free.add(_tensor(answers.points[:, 0], surrogate), practice=True)
+        surrogate.free.teach()
+
+
+def _search(
+    model: RecourseModel, records: Records, labels: Targets, random: np.random.Generator
+) -> tuple[Candidates, Candidates, Targets]:
+    """Some training records explained: candidates (n, c), what the search would return (n, 1), the targets (n,)"""
     model.pair.eval()
     rows = random.integers(len(records), size=min(RECORDS, max(8, len(records))))
     classes = len(model.classes)
@@ -94,15 +122,11 @@ def _choose(
     allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
     candidates = generate(model, target, allowed, CANDIDATES, int(random.integers(2**31)))
     prices = np.exp(random.uniform(math.log(PRICES[0]), math.log(PRICES[1]), size=len(rows)))
-    answers = _answers(model, candidates, target, allowed, prices)
-    if surrogate.free is not None:
-        device, width = surrogate.data.points.device, model.encoder.width
-        landed, answered = candidates.points[:LANDED].reshape(-1, width), answers.points[:, 0]
-        surrogate.free.add(torch.from_numpy(landed.astype(np.float32)).to(device))
-        surrogate.free.add(torch.from_numpy(answered.astype(np.float32)).to(device), practice=True)
-    wishes, wished = _wish_list(model, candidates, answers, target, count, random)
-    fresh = _fresh_rows(model.encoder.encode(wishes).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
-    return wishes[fresh], wished[fresh]
+    return candidates, _answers(model, candidates, target, allowed, prices), target
+
+
+def _tensor(points: Encoded, surrogate: SurrogateTrainer) -> torch.Tensor:
+    return torch.from_numpy(points.astype(np.float32)).to(surrogate.data.points.device)
 
 
 def _wish_list(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from models.allowed import Allowed
 from models.circle import Circles
 from models.errors import ArtifactError, DataError, SolverError
-from models.grid import snap
+from models.grid import Grid, snap
 from models.matrix import Encoded, Records
 from models.schema import Feature, Schema
 
@@ -71,9 +71,12 @@ class Encoder:
 
     def encode(self, records: Records) -> Encoded:
         """records (n, F), NaN where missing -> points (n, D)"""
-        filled = np.where(np.isnan(records), self.fill, records)
-        points = np.empty((len(records), self.width))
+        gone = np.isnan(records)
+        filled = np.where(gone, self.fill, records) if gone.any() else records
         numeric, categorical = self._numeric, self._categorical
+        if not len(categorical.features):
+            return (filled - numeric.mean) / numeric.scale
+        points = np.empty((len(records), self.width))
         points[:, numeric.columns] = (filled[:, numeric.features] - numeric.mean) / numeric.scale
         levels = filled[:, categorical.features].astype(np.intp)
         points[:, categorical.columns] = categorical.circles.points(levels)
@@ -133,7 +136,7 @@ class Encoder:
             raw = encoded[:, numeric.columns] * numeric.scale + numeric.mean
         lower = numeric.lower if allowed is None else allowed.lower[:, numeric.features]
         upper = numeric.upper if allowed is None else allowed.upper[:, numeric.features]
-        return snap(np.clip(raw, lower, upper), numeric.step)
+        return numeric.grid.snap(np.clip(raw, lower, upper))
 
     def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], allowed: Allowed | None) -> Records:
         """points (n, D), may_miss (n, F) -> the levels of the C categorical features (n, C)"""
@@ -153,7 +156,7 @@ class Encoder:
             scale=self.scale[features],
             lower=np.array([feature.lower for feature in chosen]),
             upper=np.array([feature.upper for feature in chosen]),
-            step=np.array([feature.step for feature in chosen]),
+            grid=Grid.of([feature.step for feature in chosen]),
         )
 
     @cached_property
@@ -178,7 +181,7 @@ class _Numeric:
     scale: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    step: NDArray[np.float64]
+    grid: Grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,8 @@ that the text "0.07" reads as, and the product often is not. So a value written 
 bit.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,14 +16,32 @@ MOST_STEPS = 2.0**46
 _TOLERANCE = 1e-9
 
 
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The grids of some steps (...): the multiples of unit / per_unit, of which one is 1"""
+
+    unit: NDArray[np.float64]
+    per_unit: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, step: ArrayLike) -> "Grid":
+        step = np.asarray(step, dtype=np.float64)
+        inverse = np.rint(1.0 / step)
+        decimal = np.abs(inverse * step - 1.0) < _TOLERANCE
+        return cls(np.where(decimal, 1.0, step), np.where(decimal, inverse, 1.0))
+
+    def snap(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest grid values.   values (...), NaN stays, broadcast with the steps -> the broadcast shape"""
+        snapped: NDArray[np.float64] = np.rint(values * self.per_unit / self.unit) * self.unit / self.per_unit + 0.0
+        return snapped
+
+    def at(self, rows: NDArray[np.intp]) -> "Grid":
+        return Grid(self.unit[rows], self.per_unit[rows])
+
+
 def snap(values: ArrayLike, step: ArrayLike) -> NDArray[np.float64]:
-    """The nearest grid values.   values (...), NaN stays; step broadcasts to it; returns the broadcast shape"""
-    values, step = np.asarray(values, dtype=np.float64), np.asarray(step, dtype=np.float64)
-    inverse = np.rint(1.0 / step)
-    decimal = np.abs(inverse * step - 1.0) < _TOLERANCE
-    unit, per_unit = np.where(decimal, 1.0, step), np.where(decimal, inverse, 1.0)
-    snapped: NDArray[np.float64] = np.rint(values * per_unit / unit) * unit / per_unit + 0.0
-    return snapped
+    """The nearest grid values for a step that is met once; for one that comes again, keep its `Grid`."""
+    return Grid.of(step).snap(np.asarray(values, dtype=np.float64))
 
 
 def snap_value(value: float, step: float) -> float:

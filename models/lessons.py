@@ -124,7 +124,11 @@ class FreeLessons:
         votes = self.models.votes(points)
         self.weights = self.models.weigh(votes, answers)
         lacking = (answers - self.models.expected(votes, self.weights)) * answers.any(axis=2, keepdims=True)
-        self.residuals = fit_residuals(points, lacking.reshape(len(points), -1))
+        self.residuals = fit_residuals(points, self.models.views(votes), lacking.reshape(len(points), -1))
+        self.teach()
+
+    def teach(self) -> None:
+        """Say of every point anew what is taught there: all at once, as a run that goes on from a checkpoint does."""
         self.taught = self._taught(self.votes, self.points)
 
     @property
@@ -136,7 +140,8 @@ class FreeLessons:
         """votes (s, n, K) on points (n, D) -> what each black box is taught to say there (n, H, K)"""
         said = self.models.expected(votes, self.weights)
         if self.residuals is not None:
-            said = np.clip(said + self.residuals.at(_as_encoded(points)).reshape(said.shape), 0.0, 1.0)
+            lacking = self.residuals.at(_as_encoded(points), self.models.views(votes))
+            said = np.clip(said + lacking.reshape(said.shape), 0.0, 1.0)
             said /= said.sum(axis=2, keepdims=True)
         return torch.from_numpy(said.astype(np.float32)).to(points.device)
 

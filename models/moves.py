@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from models.allowed import Allowed
 from models.encoding import Encoder
-from models.grid import snap
+from models.grid import Grid
 from models.matrix import Encoded, Records
 
 WAYS = (0.5, 0.8, 0.93, 1.07, 1.2)
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """The M moves that the schema knows, all (M,).
+    """The M moves of those of the schema's features that may change, all (M,).
 
     feature  which one is changed
     way      the share of a number's change that is kept; 0 goes back to the applicant's own value, NaN for a category
@@ -30,8 +30,9 @@ class Catalogue:
     first    the feature's first column, second its other one (the same for a number)
     back     whether the move goes back to the applicant's own value
     cosine   where the category stands on its circle, and sine
-    step     the grid of the number
-    of       (F, L): the moves of each feature, filled up with the first
+    grid     of the number
+    features (P,): those that may change, and the moves of each in `of` (P, L), filled up with the first
+    numbers  (N,): one move of each feature that is a number
     """
 
     feature: NDArray[np.intp]
@@ -43,21 +44,31 @@ class Catalogue:
     back: NDArray[np.bool_]
     cosine: Floats
     sine: Floats
-    step: Floats
+    grid: Grid
+    features: NDArray[np.intp]
     of: NDArray[np.intp]
+    numbers: NDArray[np.intp]
 
 
-@lru_cache(maxsize=64)
-def catalogue_of(encoder: Encoder) -> Catalogue:
+def catalogue_of(encoder: Encoder, movable: NDArray[np.bool_]) -> Catalogue:
+    """movable (F,): which features may change at all; what may not has no moves that would only be looked at in vain"""
+    return _catalogue(encoder, movable.tobytes())
+
+
+@lru_cache(maxsize=256)
+def _catalogue(encoder: Encoder, movable: bytes) -> Catalogue:
+    features = np.flatnonzero(np.frombuffer(movable, dtype=np.bool_))
     moves: list[tuple[int, float, float, int]] = []
-    for j, feature in enumerate(encoder.schema.features):
+    for j in features.tolist():
+        feature = encoder.schema.features[j]
         moves.append((j, 0.0, 0.0, -1))
         if feature.is_categorical:
             moves += [(j, np.nan, 0.0, level) for level in range(len(feature.categories))]
         else:
             moves += [(j, way, 0.0, -1) for way in WAYS]
             moves += [(j, 1.0, stride, -1) for stride in STRIDES]
-    columns, ways, strides, levels = (np.array(part) for part in zip(*moves, strict=True))
+    columns, levels = (np.array([move[part] for move in moves], dtype=np.intp) for part in (0, 3))
+    ways, strides = (np.array([move[part] for move in moves], dtype=np.float64) for part in (1, 2))
     circle = np.zeros((len(moves), 2))
     for position in np.flatnonzero(levels >= 0):
         circle[position] = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
@@ -66,21 +77,24 @@ def catalogue_of(encoder: Encoder) -> Catalogue:
         way=ways,
         stride=strides,
         level=levels,
-        first=np.array([encoder.columns[j].start for j in columns]),
-        second=np.array([encoder.columns[j].stop - 1 for j in columns]),
+        first=np.array([encoder.columns[j].start for j in columns], dtype=np.intp),
+        second=np.array([encoder.columns[j].stop - 1 for j in columns], dtype=np.intp),
         back=ways == 0.0,
         cosine=circle[:, 0],
         sine=circle[:, 1],
-        step=np.array([encoder.schema.features[j].step for j in columns]),
-        of=_moves_by_feature(columns, len(encoder.schema.features)),
+        grid=Grid.of([encoder.schema.features[j].step for j in columns]),
+        features=features,
+        of=_moves_by_feature(columns, features),
+        numbers=np.flatnonzero(ways == WAYS[0]),
     )
 
 
-def _moves_by_feature(columns: NDArray[np.intp], features: int) -> NDArray[np.intp]:
-    """columns (M,), the feature of each move -> (F, L)"""
-    own = [np.flatnonzero(columns == j) for j in range(features)]
-    longest = max(len(moves) for moves in own)
-    return np.stack([np.concatenate([moves, np.repeat(moves[:1], longest - len(moves))]) for moves in own])
+def _moves_by_feature(columns: NDArray[np.intp], features: NDArray[np.intp]) -> NDArray[np.intp]:
+    """columns (M,), the feature of each move, of features (P,) -> (P, L)"""
+    own = [np.flatnonzero(columns == j) for j in features]
+    longest = max((len(moves) for moves in own), default=0)
+    filled = [np.concatenate([moves, np.repeat(moves[:1], longest - len(moves))]) for moves in own]
+    return np.array(filled, dtype=np.intp).reshape(len(features), longest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +117,7 @@ class Ground:
 
     @classmethod
     def of(cls, encoder: Encoder, allowed: Allowed) -> "Ground":
-        catalogue = catalogue_of(encoder)
+        catalogue = catalogue_of(encoder, np.asarray(allowed.movable.any(axis=0)))
         j, level = catalogue.feature, catalogue.level
         own = allowed.origin[:, j]
         listed = (level < 0) | allowed.levels[:, j, np.maximum(level, 0)]
@@ -123,7 +137,7 @@ def proposals(encoder: Encoder, ground: Ground, here: Records) -> Records:
     catalogue = ground.catalogue
     at = np.where(np.isnan(here), encoder.fill[catalogue.feature], here)
     number = ground.base + catalogue.way * (at - ground.base) + catalogue.stride * encoder.scale[catalogue.feature]
-    number = snap(np.clip(number, ground.lower, ground.upper), catalogue.step)
+    number = catalogue.grid.snap(np.clip(number, ground.lower, ground.upper))
     value = np.where(catalogue.level >= 0, catalogue.level, number)
     return np.where(catalogue.back, ground.own, value)
 

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from models.ensemble.member import Codes
-from models.gaussian import kernel_sums
+from models.kernels import kernel_sums
 from models.matrix import Encoded
 
 SLOW_ROWS = 10_000
@@ -34,6 +34,10 @@ PRIOR = 3.0
 
 SHARPNESS = 6.0
 """The power to which a voter's probabilities are raised; measured against bought votes on Compas and Adult."""
+
+
+LEAST_VOTE = 1e-30
+"""No vote is less: its logarithm is asked for."""
 
 
 class _Classifier(Protocol):
@@ -59,6 +63,12 @@ class PlausibleModels:
         """
         with threadpool_limits(limits=1):
             return np.stack([_sharpened(voter, points, self.classes) for voter in self.voters])
+
+    def views(self, votes: NDArray[np.float32]) -> NDArray[np.float64]:
+        """votes (s, n, K) -> how each voter sees each point (n, s * K): its log-chances, before they were sharpened"""
+        chances = np.log(np.maximum(votes, LEAST_VOTE), dtype=np.float64) / SHARPNESS
+        chances -= chances.mean(axis=2, keepdims=True)
+        return np.asarray(chances.transpose(1, 0, 2).reshape(votes.shape[1], -1))
 
     def expected(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """votes (s, n, K), weights (H, s + K) -> how far each black box is for each class (n, H, K), rows sum to 1"""

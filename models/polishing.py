@@ -3,7 +3,8 @@
 The worth of a candidate is its expected agreement, less price x cost, less a little for each changed feature. Moves
 change one feature: back to the applicant's own value, part of the way back, a little further, another category. All
 moves are ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, and
-so are the best moves of several features made together; the best of all is taken where it gains. This is what shrinks
+so are the best moves of several features made together, and slides of all numbers at once (models/slides.py); the best
+of all is taken where it gains. This is what shrinks
 an answer: features whose change is not needed go back.
 """
 
@@ -17,13 +18,16 @@ from models.model import RecourseModel
 from models.moves import Catalogue, Ground, effects, permitted, proposals, same
 from models.padding import BLOCK
 from models.scoring import Slopes, Targets, score_with_slopes
+from models.slides import slides
 
 CHANGE_PRICE = 0.004
 """What one changed feature costs, in agreement: a change that gains less than this is put back."""
-SCORED = 10
-"""How many of the ranked moves are scored exactly."""
-TOGETHER = (2, 3, 4, 6, 9, 14)
+SCORED = 8
+"""How many of the ranked moves are scored exactly; with those made together and the slides, they fill a block."""
+TOGETHER = (2, 4, 8, 14)
 """The best moves of so many features are also scored together."""
+LEAST_GAIN = 1e-4
+"""A record whose best move gains no more than this is done."""
 LOOKED_AT, MOVE_PRICE = 16, 0.3
 """How many single moves are shown to those who only look at them, and the price at which they are ranked."""
 AHEAD = 2 * BLOCK
@@ -57,16 +61,17 @@ def polish(
     current, active = start, np.arange(len(target))
     ground = Ground.of(model.encoder, allowed)
     known: Slopes | None = None
-    for _ in range(rounds):
+    for turn in range(rounds):
         if not len(active) or not len(ground.catalogue.feature):
             break
         rows, wanted, paid = current.take_rows(active), target[active], price[active]
-        moved, ahead = _measured(model, _best_moves(model, ground, rows, wanted, paid, known), wanted, ground.home)
+        moves = _best_moves(model, ground, rows, wanted, paid, known)
+        moved, ahead = _measured(model, moves, wanted, ground.home, last=turn + 1 == rounds)
         before = worth(rows, ground.origin, paid)
         sinks = (moved.agreement < floor) & (rows.agreement >= floor)
         after = np.where(sinks, -np.inf, worth(moved, ground.origin, paid))
         best = after.argmax(axis=1)
-        gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + 1e-6)
+        gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + LEAST_GAIN)
         active, best = active[gains], best[gains]
         current = current.replace_rows(active, moved.take_rows(gains).take(best[:, None]))
         known = None if ahead is None else ahead.at(gains * moved.cost.shape[1] + best)
@@ -75,10 +80,10 @@ def polish(
 
 
 def _measured(
-    model: RecourseModel, records: Records, target: Targets, home: Encoded
+    model: RecourseModel, records: Records, target: Targets, home: Encoded, last: bool
 ) -> tuple[Candidates, Slopes | None]:
     """The moves (n, c, F) measured; of few records with the slopes there, which save the next round a pass."""
-    if len(records) * records.shape[1] > AHEAD:
+    if last or len(records) * records.shape[1] > AHEAD:
         return measure(model, records, target, home), None
     return measure_with_slopes(model, records, target, home)
 
@@ -86,20 +91,26 @@ def _measured(
 def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
     """The most promising single-feature moves from best (n, 1), scored (n, c); an impossible one stays put."""
     ground, price = Ground.of(model.encoder, allowed), np.full(len(target), MOVE_PRICE)
-    values, estimate = _ranked(model, ground, best, target, price, None)
+    slopes = score_with_slopes(model, best.points[:, 0], target)[1]
+    values, estimate = _ranked(model, ground, best, price, slopes)
     moves = _alone(ground.catalogue, best.records[:, 0], values, estimate, LOOKED_AT)
     return measure(model, moves, target, ground.home)
 
 
 def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
-    """From best (n, 1), the change of each feature that promises most agreement at any cost, scored (n, F)"""
+    """From best (n, 1), the change of each feature that promises most agreement at any cost, scored (n, P)
+
+    P features may change; of the others there is nothing to tell.
+    """
     ground, nothing = Ground.of(model.encoder, allowed), np.zeros(len(target))
-    values, estimate = _ranked(model, ground, best, target, nothing, None)
-    each = estimate[:, ground.catalogue.of]
-    row, feature = np.arange(len(values))[:, None], np.arange(each.shape[1])
-    move = ground.catalogue.of[feature, each.argmax(axis=2)]
-    moved = np.repeat(best.records, each.shape[1], axis=1)
-    moved[row, feature, feature] = np.where(np.isfinite(estimate[row, move]), values[row, move], moved[row, 0, feature])
+    slopes = score_with_slopes(model, best.points[:, 0], target)[1]
+    values, estimate = _ranked(model, ground, best, nothing, slopes)
+    each, features = estimate[:, ground.catalogue.of], ground.catalogue.features
+    row, position = np.arange(len(values))[:, None], np.arange(len(features))
+    move = ground.catalogue.of[position, each.argmax(axis=2)]
+    moved = np.repeat(best.records, len(features), axis=1)
+    better = np.where(np.isfinite(estimate[row, move]), values[row, move], best.records[:, 0, features])
+    moved[row, position, features] = better
     return measure(model, moved, target, ground.home)
 
 
@@ -107,19 +118,21 @@ def _best_moves(
     model: RecourseModel, ground: Ground, rows: Candidates, target: Targets, price: Floats, known: Slopes | None
 ) -> Records:
     """The most promising moves of each record, alone and together (n, c, F); `known` are the slopes at rows (n, 1)"""
-    values, estimate = _ranked(model, ground, rows, target, price, known)
+    slopes = known or score_with_slopes(model, rows.points[:, 0], target)[1]
+    values, estimate = _ranked(model, ground, rows, price, slopes)
     current, standing = rows.records[:, 0], rows.agreement[:, 0] - price * rows.cost[:, 0]
     alone = _alone(ground.catalogue, current, values, estimate, SCORED)
-    return np.concatenate([alone, _together(ground.catalogue, current, values, estimate, standing)], axis=1)
+    together = _together(ground.catalogue, current, values, estimate, standing)
+    slid = slides(model.encoder, ground, current, rows.points[:, 0], rows.cost[:, 0], slopes, price)
+    return np.concatenate([alone, together, slid], axis=1)
 
 
 def _ranked(
-    model: RecourseModel, ground: Ground, rows: Candidates, target: Targets, price: Floats, known: Slopes | None
+    model: RecourseModel, ground: Ground, rows: Candidates, price: Floats, slopes: Slopes
 ) -> tuple[Records, Floats]:
     """What each move leads to, and a first-order estimate of its worth, -inf where it is not allowed; both (n, M)"""
     here, at = rows.records[:, 0][:, ground.catalogue.feature], rows.points[:, 0]
     values = proposals(model.encoder, ground, here)
-    slopes = known or score_with_slopes(model, at, target)[1]
     shift, squared = effects(model.encoder, ground, values, at, slopes.gradient)
     agreement = 1.0 / (1.0 + np.exp(-(slopes.logit[:, None] + shift)))
     estimate = agreement - price[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
@@ -140,11 +153,14 @@ def _alone(catalogue: Catalogue, current: Records, values: Records, estimate: Fl
 
 def _together(catalogue: Catalogue, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
     """The best moves of the most promising features at once (n, len(TOGETHER), F); standing (n,) is to be beaten"""
-    each = estimate[:, catalogue.of]
+    each, features = estimate[:, catalogue.of], catalogue.features
     best = each.argmax(axis=2)
-    row, feature = np.arange(len(current))[:, None], np.arange(current.shape[1])
-    gain = each[row, feature, best] - standing[:, None]
+    row, position = np.arange(len(current))[:, None], np.arange(len(features))
+    gain = each[row, position, best] - standing[:, None]
     rank = np.argsort(np.argsort(-gain, axis=1, kind="stable"), axis=1, kind="stable")
     rank = np.where(gain > 0, rank, TOGETHER[-1])
     taken = rank[:, None] < np.array(TOGETHER)[:, None]
-    return np.where(taken, values[row, catalogue.of[feature, best]][:, None], current[:, None])
+    moved = np.repeat(current[:, None], len(TOGETHER), axis=1)
+    new = values[row, catalogue.of[position, best]][:, None]
+    moved[:, :, features] = np.where(taken, new, current[:, None, features])
+    return moved

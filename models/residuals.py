@@ -1,7 +1,9 @@
 """What a rough answer still lacks, learned from the points where the true answer is known: kernel ridge regression.
 
 The plausible models say roughly how the black boxes vote; the answers that were bought say exactly, at a few points.
-Near those points the difference is carried over to others. How near, and how much of it, is decided by leaving one out.
+What lies between the two is carried over to other points: to those nearby, by a rough kernel, since votes jump; and to
+those that the plausible models see alike, by a smooth kernel over their views, since where a black box parts from a
+plausible model it does so all along its front. How far, and how much of it, is decided by leaving one out.
 """
 
 from dataclasses import dataclass
@@ -10,12 +12,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from models.gaussian import kernel_sums, squared_distances
+from models.kernels import kernel_sums, squared_distances
 from models.matrix import Encoded
 
-WIDTHS = (0.03, 0.06, 0.1, 0.2, 0.35)
-"""The widths that are tried, in medians of the distance between two known points."""
-RIDGES = (0.5, 0.1)
+WIDTHS = (0.03, 0.1, 0.3, 1.0)
+"""The widths of the kernel over points that are tried, in medians of the distance between two known ones."""
+ALIKE = 0.6
+"""And that of the kernel over views, in medians of theirs."""
+RIDGES = (0.02, 0.1, 0.4)
 """And how strongly the weights are held at nothing."""
 HELPS = 0.97
 """The residuals must leave no more than this share of the squared error."""
@@ -27,30 +31,44 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Known points (q, D), the kernel's width, and the weights (q, K) of each."""
+    """Known points (q, D) and views (q, V), the reach of both kernels (0: it plays no part), and the weights (q, K)."""
 
     points: Encoded
+    views: Floats
     width: float
+    alike: float
     weights: Floats
 
-    def at(self, points: Encoded) -> Floats:
-        """points (n, D) -> what is to be added there (n, K)"""
-        return kernel_sums(points, self.points, self.weights, 0.5 / self.width**2)
+    def at(self, points: Encoded, views: Floats) -> Floats:
+        """points (n, D), views (n, V) -> what is to be added there (n, K)"""
+        added = kernel_sums(points, self.points, self.weights, 1.0 / self.width, "exponential")
+        if not self.alike:
+            return added
+        return added + kernel_sums(views, self.views, self.weights, 0.5 / self.alike**2)
 
 
-def fit_residuals(points: Encoded, lacking: Floats) -> Residuals | None:
-    """points (q, D), lacking (q, K) there -> the residuals; None where leaving one out says that they do not help"""
+def fit_residuals(points: Encoded, views: Floats, lacking: Floats) -> Residuals | None:
+    """points (q, D), views (q, V), lacking (q, K) there -> the residuals; None where leaving one out finds no use"""
     if len(points) < LEAST:
         return None
-    squares = squared_distances(points, points)
-    scale = float(np.sqrt(np.median(squares[np.triu_indices(len(points), 1)])))
+    apart, unlike = squared_distances(points, points), squared_distances(views, views)
+    scale, spread = _median(apart), _median(unlike)
     best, least = None, HELPS * float((lacking**2).sum())
-    for share, ridge in product(WIDTHS, RIDGES) if scale > 0 else ():
-        kernel = np.exp(squares / (-2.0 * (share * scale) ** 2))
+    smooth = np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2)) if spread > 0 else None
+    for share, sided, ridge in product(WIDTHS, (False, True), RIDGES) if scale > 0 else ():
+        if sided and smooth is None:
+            continue
+        kernel = np.exp(np.sqrt(apart) / (-share * scale))
+        kernel = kernel + smooth if sided and smooth is not None else kernel
         inverse = np.linalg.inv(kernel + ridge * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.
         weights = inverse @ lacking
         error = float(((weights / np.diag(inverse)[:, None]) ** 2).sum())
         if error < least:
-            best, least = Residuals(points, share * scale, weights), error
+            best, least = Residuals(points, views, share * scale, ALIKE * spread if sided else 0.0, weights), error
     return best
+
+
+def _median(squares: Floats) -> float:
+    """squares (q, q), of distances -> the median distance between two different points"""
+    return float(np.sqrt(np.median(squares[np.triu_indices(len(squares), 1)])))

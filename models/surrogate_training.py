@@ -1,5 +1,6 @@
 """Training the surrogate: labelled data and noise for the density, lessons for the votes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,8 @@ from models.schedule import set_rate, warm_cosine
 from models.surrogate import SurrogatePair
 
 LESSON_BATCH = 256
+PRACTISE_EVERY = 250
+"""While the surrogate settles, practice is added once in so many steps."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,31 @@ class SurrogateTrainer:
         settings = self.config.surrogate
         self._run("surrogate", settings.steps, settings.learning_rate, report, steps)
 
-    def settle(self, report: Report, steps: Steps = straight) -> None:
-        """The last lessons, when everything is bought: what the rounds left unsteady is learned at a falling rate."""
-        settings = self.config.distill
-        self._run("settle", settings.settle_steps, settings.settle_rate, report, steps)
+    def settle(self, practise: Callable[[], None], report: Report, steps: Steps = straight) -> None:
+        """The last lessons, when everything is bought: what the rounds left unsteady is learned at a falling rate.
 
-    def _run(self, phase: str, count: int, rate: float, report: Report, steps: Steps) -> None:
-        self.pair.train()
+        Now and then `practise` adds what a search would choose by now.
+        """
+        settings = self.config.distill
+
+        def now_and_then(step: int) -> None:
+            if step % PRACTISE_EVERY == 0:
+                practise()
+
+        self._run("settle", settings.settle_steps, settings.settle_rate, report, steps, now_and_then)
+
+    def _run(
+        self,
+        phase: str,
+        count: int,
+        rate: float,
+        report: Report,
+        steps: Steps,
+        before: Callable[[int], None] = lambda step: None,
+    ) -> None:
         for step in steps(phase, count):
+            before(step)
+            self.pair.train()
             set_rate(self.optimizer, rate * warm_cosine(step, count, 0.05))
             loss = self.step()
             if step % 50 == 0 or step + 1 == count:

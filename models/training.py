@@ -1,6 +1,7 @@
 """Training from top to bottom: teach the surrogate, train the generator, distil, settle, calibrate, and the dial."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from models.calibration import fit_calibration
 from models.config import Config
 from models.density import noise_bound
 from models.device import find_device
-from models.distillation import distill
+from models.distillation import distill, practise
 from models.encoding import Encoder
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
@@ -96,7 +97,8 @@ def train(
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
     distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
     if config.distill.rounds:
-        surrogate.settle(report, steps)
+        practice = partial(practise, model, training.records, training.labels, surrogate, state.choices)
+        surrogate.settle(practice, report, steps)
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.bought, classes)

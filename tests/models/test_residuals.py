@@ -4,12 +4,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.gaussian import squared_distances
+from models.kernels import squared_distances
 from models.residuals import LEAST, RIDGES, fit_residuals
 
 
 def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
-    return np.asarray(np.exp(-0.5 * squared_distances(points, others) / width**2))
+    return np.asarray(np.exp(-np.sqrt(squared_distances(points, others)) / width))
+
+
+def nothing(points: np.ndarray) -> np.ndarray:
+    """Views that are all the same (n, 1)"""
+    return np.zeros((len(points), 1))
 
 
 def wave(points: np.ndarray) -> np.ndarray:
@@ -21,28 +26,39 @@ def wave(points: np.ndarray) -> np.ndarray:
 def test_a_smooth_difference_is_learned_and_fades_far_away() -> None:
     random = np.random.default_rng(0)
     known, others = random.uniform(-2, 2, (300, 2)), random.uniform(-1.8, 1.8, (200, 2))
-    residuals = fit_residuals(known, wave(known))
+    residuals = fit_residuals(known, nothing(known), wave(known))
     assert residuals is not None
-    added = residuals.at(others)
+    added = residuals.at(others, nothing(others))
     assert added.shape == (200, 2)
     assert np.abs(added - wave(others)).mean() < 0.2 * np.abs(wave(others)).mean()
-    assert np.abs(residuals.at(np.array([[50.0, -50.0]]))).max() < 1e-12
+    assert np.abs(residuals.at(np.array([[50.0, -50.0]]), np.zeros((1, 1)))).max() < 1e-12
+
+
+def test_what_is_seen_alike_is_corrected_alike() -> None:
+    """What lacks depends on a view only: points far from all known ones are set right by those that look like them."""
+    random = np.random.default_rng(3)
+    known, views = random.uniform(-2, 2, (200, 4)), random.uniform(-1, 1, (200, 1))
+    residuals = fit_residuals(known, views, wave(np.hstack([2 * views, 0 * views])))
+    assert residuals is not None and residuals.alike > 0
+    asked = random.uniform(-0.9, 0.9, (50, 1))
+    wanted = wave(np.hstack([2 * asked, 0 * asked]))
+    np.testing.assert_allclose(residuals.at(np.full((50, 4), 40.0), asked), wanted, atol=0.05)
 
 
 def test_noise_is_not_carried_over() -> None:
     random = np.random.default_rng(1)
     known = random.uniform(-2, 2, (200, 6))
     noise = random.normal(size=(200, 1))
-    assert fit_residuals(known, np.hstack([noise, -noise])) is None
+    assert fit_residuals(known, random.normal(size=(200, 3)), np.hstack([noise, -noise])) is None
 
 
 @given(count=st.integers(0, LEAST - 1))
 def test_too_few_points_teach_nothing(count: int) -> None:
-    assert fit_residuals(np.zeros((count, 2)), np.ones((count, 2))) is None
+    assert fit_residuals(np.zeros((count, 2)), np.zeros((count, 1)), np.ones((count, 2))) is None
 
 
 def test_equal_points_do_no_harm() -> None:
-    assert fit_residuals(np.ones((20, 3)), np.full((20, 2), 0.1)) is None
+    assert fit_residuals(np.ones((20, 3)), np.ones((20, 2)), np.full((20, 2), 0.1)) is None
 
 
 def test_leaving_one_out_is_what_it_says() -> None:

@@ -96,8 +96,9 @@ def test_a_record_alone_has_the_answer_that_it_has_among_500(tiny_model: Recours
 def test_the_seed_decides_the_answer(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
     records, target = loans_task.test.records[:20], target_codes(model, APPROVED, 20)
-    first, again = (explain(model, records, target, config=SearchConfig(seed=3)) for _ in range(2))
-    other = explain(model, records, target, config=SearchConfig(seed=4))
+    # Not polished: that may lead other beginnings to the same end.
+    first, again = (explain(model, records, target, config=SearchConfig(seed=3, polish_rounds=0)) for _ in range(2))
+    other = explain(model, records, target, config=SearchConfig(seed=4, polish_rounds=0))
     assert first == again
     assert first != other
 

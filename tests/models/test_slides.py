@@ -1,0 +1,76 @@
+"""Slides: along the slope from home, as far as the price says, and never out of what is allowed."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.constraints import Constraints, compile_constraints, violations
+from models.encoding import Encoder
+from models.matrix import Records
+from models.moves import Ground
+from models.schema import Direction, Feature, Kind, Schema
+from models.scoring import Slopes
+from models.slides import slides
+from tests.models.tiny import Task
+
+
+def plane() -> Encoder:
+    """Two numbers of mean 0 and deviation 1, on a fine grid."""
+    numbers = tuple(Feature(name, Kind.NUMERIC, lower=-9.0, upper=9.0, step=1e-6) for name in ("x", "y"))
+    schema = Schema(numbers, "label", ("no", "yes"))
+    return Encoder(schema, np.zeros(2), np.zeros(2), np.ones(2))
+
+
+def slide(current: Records, home: Records, slope: list[float], logit: float, price: float = 0.05) -> Records:
+    encoder = plane()
+    ground = Ground.of(encoder, compile_constraints(encoder.schema, Constraints(), home))
+    paid = np.linalg.norm(current - home, axis=1)
+    slopes = Slopes(np.full(len(home), logit), np.tile(np.array(slope), (len(home), 1)))
+    return slides(encoder, ground, current, current, paid, slopes, np.full(len(home), price))
+
+
+def test_it_leads_from_home_along_the_slope() -> None:
+    """Half of the way and the whole: of the number that is changed, then of both."""
+    home, current = np.zeros((1, 2)), np.array([[2.0, 0.0]])
+    one_half, one, both_half, both = slide(current, home, [3.0, 4.0], logit=1.0)[0]
+    assert one[1] == one_half[1] == 0.0
+    np.testing.assert_allclose(one_half[0], (2.0 + one[0]) / 2, atol=1e-5)
+    np.testing.assert_allclose(both[1] / both[0], 4 / 3, atol=1e-4)
+    np.testing.assert_allclose(both_half, (current[0] + both) / 2, atol=1e-5)
+    # The logit at home is 1 - 3 * 2 = -5; where the slide ends it is one of the levels, and worth its price.
+    level = -5.0 + both @ [3.0, 4.0]
+    assert round(level, 3) in np.arange(-2.0, 10.0)
+    value = 1 / (1 + np.exp(-np.arange(-2.0, 10.0))) - 0.05 * (np.arange(-2.0, 10.0) + 5) / 5
+    assert round(level, 3) == np.arange(-2.0, 10.0)[value.argmax()]
+
+
+def test_a_high_price_leads_home() -> None:
+    ended = slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [3.0, 4.0], logit=9.0, price=50.0)[0]
+    np.testing.assert_allclose(ended[3], [0.0, 0.0], atol=1e-6)
+
+
+def test_without_a_slope_nothing_breaks() -> None:
+    assert np.isfinite(slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [0.0, 0.0], logit=-3.0)).all()
+
+
+@given(seed=st.integers(0, 200), frozen=st.sets(st.sampled_from(["income", "savings", "debt_ratio", "housing"])))
+def test_every_slide_is_allowed_and_a_row_alone_slides_as_in_a_batch(
+    seed: int, frozen: set[str], loans_task: Task
+) -> None:
+    encoder, random = loans_task.encoder, np.random.default_rng(seed)
+    origin = loans_task.test.records[:40]
+    constraints = Constraints(immutable=frozenset(frozen), directions={"loan_months": Direction.UP})
+    allowed = compile_constraints(encoder.schema, constraints, origin)
+    current = encoder.decode(encoder.encode(origin) + random.normal(size=(40, encoder.width)), allowed=allowed)
+    at, home = encoder.encode(current), encoder.encode(origin)
+    slopes = Slopes(random.normal(size=40), random.normal(size=at.shape))
+    paid, price = np.linalg.norm(at - home, axis=1), random.uniform(0.01, 1.0, 40)
+    ended = slides(encoder, Ground.of(encoder, allowed), current, at, paid, slopes, price)
+    for way in range(ended.shape[1]):
+        assert not violations(encoder.schema, origin, ended[:, way], allowed).any()
+    np.testing.assert_array_equal(np.isnan(ended), np.repeat(np.isnan(current)[:, None], 4, axis=1))
+    for row in (0, 17):
+        part = slice(row, row + 1)
+        ground = Ground.of(encoder, allowed.row(row))
+        alone = slides(encoder, ground, current[part], at[part], paid[part], slopes.at(np.array([row])), price[part])
+        np.testing.assert_array_equal(alone[0], ended[row])
