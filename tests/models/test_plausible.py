@@ -40,6 +40,15 @@ def test_votes_and_shares() -> None:
     np.testing.assert_allclose(both[:, 1], [[0.0, 1.0], [1.0, 0.0]], atol=1e-6)
 
 
+def test_views_are_the_log_chances_before_they_were_sharpened() -> None:
+    """log(0.8 / 0.2) apart, centred over the classes; a voter that is sure has a finite view too."""
+    models = PlausibleModels((Threshold(0, 0.8), Threshold(1)), classes=2)
+    views = models.views(models.votes(np.array([[1.0, -1.0, 0.0]])))
+    assert views.shape == (1, 4)
+    np.testing.assert_allclose(views[0, :2], [-np.log(4.0) / 2, np.log(4.0) / 2], atol=1e-5)
+    assert np.isfinite(views).all() and views[0, 2] > 2.0 > -2.0 > views[0, 3]
+
+
 def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> None:
     unsure = PlausibleModels((Threshold(0, 0.6), Threshold(0, 0.5)), classes=2)
     votes = unsure.votes(np.array([[1.0, 0.0, 0.0]]))

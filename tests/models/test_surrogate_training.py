@@ -12,7 +12,7 @@ from models.lessons import Bought
 from models.reporting import silent
 from models.schedule import set_rate
 from models.surrogate import SurrogatePair
-from models.surrogate_training import SurrogateTrainer, TrainingData
+from models.surrogate_training import PRACTISE_EVERY, SurrogateTrainer, TrainingData
 from tests.models.tiny import TINY
 
 CENTRES = torch.tensor([[-1.0, 0.0], [1.0, 0.5]])
@@ -37,6 +37,21 @@ def taught() -> SurrogateTrainer:
     trainer.pretrain(silent)
     trainer.pair.eval()
     return trainer
+
+
+def test_practice_is_added_while_it_settles_and_the_networks_learn_on_after_it() -> None:
+    trainer = make_trainer(votes=False, steps=1)
+    trainer.config = replace(trainer.config, distill=replace(trainer.config.distill, settle_steps=PRACTISE_EVERY + 2))
+    seen: list[bool] = []
+
+    def practise() -> None:
+        trainer.pair.eval()
+        seen.append(trainer.pair.training)
+
+    report: list[int] = []
+    trainer.settle(practise, lambda phase, step, steps, figure: report.append(step))
+    assert len(seen) == 2 and trainer.pair.training
+    assert report[-1] == PRACTISE_EVERY + 2
 
 
 def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(taught: SurrogateTrainer) -> None:

@@ -123,13 +123,13 @@ def test_each_head_follows_its_own_black_box(blobs_task: Task) -> None:
     class Steps(Scorecards):
         def predict_proba(self, records: Records) -> NDArray[np.float64]:
             self.asked.append(records.copy())
-            names = [(records[:, 0] > where).astype(int) for where in (-1.0, 0.0, 1.0)]
+            names = [(records[:, 0] > where).astype(int) for where in (-1.5, 0.0, 1.5)]
             return np.stack([np.eye(4)[name] for name in names])
 
     config = replace(
         TINY,
         surrogate=replace(TINY.surrogate, heads=None, plausible=True, width=32, steps=100),
-        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, settle_steps=300),
+        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, settle_steps=600),
     )
     lender = Steps(blobs_task.encoder)
     model = train_on(blobs_task, config, lender)
