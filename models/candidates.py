@@ -15,10 +15,13 @@ from models.encoding import Encoder, cost
 from models.flow import arrive
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
-from models.padding import chunks, groups, padded
+from models.padding import BLOCK, chunks, groups, padded
 from models.scoring import Scores, Slopes, Targets, device_of, score_points, score_with_slopes
 from models.scout import shortlist
 from models.velocity import Request
+
+AHEAD = 2 * BLOCK
+"""The slopes at up to so many points are computed with their scores."""
 
 Floats = NDArray[np.float64]
 Landings = NDArray[np.float32]
@@ -74,10 +77,15 @@ def measure(model: RecourseModel, records: Records, target: Targets, origin: Enc
     return _candidates(records, points, origin, score_points(model, points, np.repeat(target, each)))
 
 
-def measure_with_slopes(
+def measure_few(
     model: RecourseModel, records: Records, target: Targets, origin: Encoded
-) -> tuple[Candidates, Slopes]:
-    """As `measure`, with the slopes at the n * c points, those of one record beside each other"""
+) -> tuple[Candidates, Slopes | None]:
+    """As `measure`; of few with the slopes at the n * c points, those of one record beside each other
+
+    Who polishes wants them next. Of few they come nearly for nothing, of many they would mostly be in vain.
+    """
+    if len(records) * records.shape[1] > AHEAD:
+        return measure(model, records, target, origin), None
     points, each = _points(model, records), records.shape[1]
     scores, slopes = score_with_slopes(model, points, np.repeat(target, each))
     return _candidates(records, points, origin, scores), slopes
@@ -120,13 +128,18 @@ def look_at(
 
 def generate_with_own(
     model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
-) -> tuple[Candidates, Floats]:
-    """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them"""
+) -> tuple[Candidates, Floats, Slopes | None]:
+    """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them
+
+    Of few candidates also the slopes there (n * c), as `measure_few` gives them.
+    """
     points = landing_points(model, target, allowed, count, seed)
     landed = _landed(model, points, target, allowed, price)
     everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
-    measured = measure(model, everyone, target, model.encoder.encode(allowed.origin))
-    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1]
+    measured, slopes = measure_few(model, everyone, target, model.encoder.encode(allowed.origin))
+    if slopes is not None:
+        slopes = slopes.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
+    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], slopes
 
 
 def _landed(model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None) -> Records:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.allowed import Allowed
-from models.candidates import Candidates, Floats, measure, measure_with_slopes
+from models.candidates import Candidates, Floats, measure, measure_few
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
 from models.moves import Catalogue, Ground, effects, permitted, proposals, same
-from models.padding import BLOCK
 from models.scoring import Slopes, Targets, score_with_slopes
 from models.slides import slides
 
@@ -30,8 +29,6 @@ LEAST_GAIN = 1e-4
 """A record whose best move gains no more than this is done."""
 LOOKED_AT, MOVE_PRICE = 16, 0.3
 """How many single moves are shown to those who only look at them, and the price at which they are ranked."""
-AHEAD = 2 * BLOCK
-"""The slopes at up to so many moves are computed with their scores."""
 
 
 def worth(candidates: Candidates, origin: Records, price: Floats) -> Floats:
@@ -53,14 +50,15 @@ def polish(
     price: Floats,
     rounds: int,
     floor: float = 0.0,
+    known: Slopes | None = None,
 ) -> Candidates:
     """start: one candidate a record (n, 1); price (n,) -> the polished candidate of each (n, 1)
 
-    What has reached the floor of expected agreement does not fall below it again.
+    What has reached the floor of expected agreement does not fall below it again. known: the slopes at the start, if
+    they are known already.
     """
     current, active = start, np.arange(len(target))
     ground = Ground.of(model.encoder, allowed)
-    known: Slopes | None = None
     for turn in range(rounds):
         if not len(active) or not len(ground.catalogue.feature):
             break
@@ -83,9 +81,7 @@ def _measured(
     model: RecourseModel, records: Records, target: Targets, home: Encoded, last: bool
 ) -> tuple[Candidates, Slopes | None]:
     """The moves (n, c, F) measured; of few records with the slopes there, which save the next round a pass."""
-    if last or len(records) * records.shape[1] > AHEAD:
-        return measure(model, records, target, home), None
-    return measure_with_slopes(model, records, target, home)
+    return (measure(model, records, target, home), None) if last else measure_few(model, records, target, home)
 
 
 def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:

@@ -21,7 +21,7 @@ from models.matrix import Records
 from models.model import RecourseModel
 from models.prepared import prepare
 from models.records import from_records
-from models.scoring import Targets
+from models.scoring import Slopes, Targets
 from models.selection import best_at_price, freeze_main_change, ladder
 from models.typicality import is_trusted, typicality
 from models.verification import Verified, confirm, verify
@@ -118,15 +118,16 @@ def search(
     ensemble = ensemble if config.max_queries else None
     # A verified search climbs from cheap to robust: it wants them all.
     price = np.full(len(target), config.price) if ensemble is None else None
-    candidates, own = generate_with_own(model, target, allowed, config.candidates, config.seed, price)
+    candidates, own, slopes = generate_with_own(model, target, allowed, config.candidates, config.seed, price)
     already, asked, paid = _already(own, target, allowed, config, ensemble)
     answers: list[_Answer] = []
     open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
     possible = ~already
     for position in range(config.k):
         if position:
-            candidates = generate(model, target, open_to, config.candidates, config.seed, price)
-        answer = _one_answer(model, candidates, target, open_to, config, ensemble, left // (config.k - position))
+            candidates, slopes = generate(model, target, open_to, config.candidates, config.seed, price), None
+        share = left // (config.k - position)
+        answer = _one_answer(model, candidates, slopes, target, open_to, config, ensemble, share)
         left = left - answer.queries
         usable = _worth_giving(answer, config.floor) if position else possible
         answers.append(replace(answer, given=possible & usable))
@@ -157,6 +158,7 @@ def _already(
 def _one_answer(
     model: RecourseModel,
     candidates: Candidates,
+    slopes: Slopes | None,
     target: Targets,
     allowed: Allowed,
     config: SearchConfig,
@@ -168,7 +170,7 @@ def _one_answer(
     if ensemble is None:
         price = np.full(len(target), config.price)
         rounds, starts = config.polish_rounds, config.polish_starts
-        chosen = best_at_price(model, candidates, target, allowed, price, config.floor, rounds, starts)
+        chosen = best_at_price(model, candidates, target, allowed, price, config.floor, rounds, starts, slopes)
         return _Answer(chosen, None, np.zeros_like(limit), everyone)
     rungs = ladder(model, candidates, target, allowed, config.polish_rounds)
     spare = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :SPARE])

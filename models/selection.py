@@ -7,7 +7,7 @@ from models.allowed import Allowed
 from models.candidates import Candidates, Floats
 from models.model import RecourseModel
 from models.polishing import polish, worth
-from models.scoring import Targets
+from models.scoring import Slopes, Targets
 
 LADDER = tuple(float(price) for price in np.geomspace(0.6, 0.004, 8))
 """The prices of the rungs that a verified search climbs."""
@@ -22,13 +22,19 @@ def best_at_price(
     floor: float,
     rounds: int,
     starts: int = 1,
+    slopes: Slopes | None = None,
 ) -> Candidates:
-    """The polished candidate (n, 1) of most worth at price (n,); one below the floor only where there is none above."""
+    """The polished candidate (n, 1) of most worth at price (n,); one below the floor only where there is none above
+
+    slopes: those at all candidates (n * c), if they are known already.
+    """
     order = np.argsort(-_preference(candidates, allowed, price, floor), axis=1, kind="stable")
     polished: Candidates | None = None
     for position in range(min(starts, order.shape[1])):
         start = candidates.take(order[:, position : position + 1])
-        result = polish(model, start, target, allowed, price, rounds, floor)
+        place = np.arange(len(order)) * order.shape[1] + order[:, position]
+        known = None if slopes is None else slopes.at(place)
+        result = polish(model, start, target, allowed, price, rounds, floor, known)
         polished = result if polished is None else polished.beside(result)
     if polished is None:
         return candidates.take(order[:, :1])

@@ -5,17 +5,22 @@ than on the arithmetic. The kernels are those that it would call.
 """
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from models.surrogate import Reading, SurrogateNet, SurrogatePair
 
 Back = Callable[[Tensor], Tensor]
 """The slope at a layer's output (B, out) -> the slope at its input (B, in)."""
+Pass = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], tuple[Tensor, Back]]]
+"""A layer forward, which may overwrite what it is told; and a layer forward with its way back."""
 LEAST_SHARE = 1e-30
 """No share of votes is less: its logarithm is asked for."""
+_KNOWN: WeakKeyDictionary[SurrogateNet, tuple[Pass, ...]] = WeakKeyDictionary()
 
 
 def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading, Reading], Back]:
@@ -38,20 +43,15 @@ def read(pair: SurrogatePair, points: Tensor) -> tuple[Reading, Reading]:
 
 def _read_only(net: SurrogateNet, points: Tensor) -> Reading:
     hidden = points
-    for layer in net.trunk:
-        if isinstance(layer, nn.SiLU):
-            hidden = functional.silu(hidden, inplace=True)
-        elif isinstance(layer, nn.ReLU):
-            hidden = functional.relu(hidden, inplace=True)
-        else:
-            hidden = _step(layer, hidden)[0]
+    for forward, _ in _passes(net):
+        hidden = forward(hidden)
     return _said(net, hidden)[0]
 
 
 def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
     hidden, backs = points, list[Back]()
-    for layer in net.trunk:
-        hidden, back = _step(layer, hidden)
+    for _, forward_and_back in _passes(net):
+        hidden, back = forward_and_back(hidden)
         backs.append(back)
     reading, to_head = _said(net, hidden)
     head = net.nce if net.votes is None else net.votes
@@ -87,19 +87,54 @@ def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:
     return slope
 
 
-def _step(layer: nn.Module, x: Tensor) -> tuple[Tensor, Back]:
-    """One layer of a trunk, forward, and its way back."""
+def _passes(net: SurrogateNet) -> tuple[Pass, ...]:
+    """The layers of the trunk as functions of what they are told, made once: a module is slow to be asked."""
+    known = _KNOWN.get(net)
+    if known is None:
+        known = _KNOWN[net] = tuple(_pass_of(layer) for layer in net.trunk)
+    return known
+
+
+def _pass_of(layer: nn.Module) -> Pass:
     if isinstance(layer, nn.Linear):
-        weight = layer.weight
-        return functional.linear(x, weight, layer.bias), lambda slope: slope @ weight
+        return _linear(layer)
     if isinstance(layer, nn.LayerNorm):
-        shape, scale, shift = layer.normalized_shape, layer.weight, layer.bias
-        normed, mean, rstd = torch.native_layer_norm(x, shape, scale, shift, layer.eps)
-        wanted = (True, False, False)
-        back = torch.ops.aten.native_layer_norm_backward
-        return normed, lambda slope: back(slope, x, shape, mean, rstd, scale, shift, wanted)[0]
+        return _norm(layer)
     if isinstance(layer, nn.SiLU):
-        return functional.silu(x), lambda slope: torch.ops.aten.silu_backward(slope, x)
+        silu_back = torch.ops.aten.silu_backward
+        return (
+            lambda x: functional.silu(x, inplace=True),
+            lambda x: (functional.silu(x), lambda slope: silu_back(slope, x)),
+        )
     if isinstance(layer, nn.ReLU):
-        return functional.relu(x), lambda slope: torch.where(x > 0, slope, 0.0)
+        return (
+            lambda x: functional.relu(x, inplace=True),
+            lambda x: (functional.relu(x), lambda slope: torch.where(x > 0, slope, 0.0)),
+        )
     raise TypeError(f"A trunk holds a {type(layer).__name__}, whose slope is not known here.")
+
+
+def _linear(layer: nn.Linear) -> Pass:
+    if parametrize.is_parametrized(layer):
+        # Its weight is made anew each time.
+        return (
+            lambda x: functional.linear(x, layer.weight, layer.bias),
+            lambda x: _linear_step(x, layer.weight, layer.bias),
+        )
+    weight, bias = layer.weight, layer.bias
+    return lambda x: functional.linear(x, weight, bias), lambda x: _linear_step(x, weight, bias)
+
+
+def _linear_step(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Back]:
+    return functional.linear(x, weight, bias), lambda slope: slope @ weight
+
+
+def _norm(layer: nn.LayerNorm) -> Pass:
+    shape, scale, shift, least = list(layer.normalized_shape), layer.weight, layer.bias, layer.eps
+    forward, backward, wanted = torch.native_layer_norm, torch.ops.aten.native_layer_norm_backward, (True, False, False)
+
+    def forward_and_back(x: Tensor) -> tuple[Tensor, Back]:
+        normed, mean, rstd = forward(x, shape, scale, shift, least)
+        return normed, lambda slope: backward(slope, x, shape, mean, rstd, scale, shift, wanted)[0]
+
+    return lambda x: forward(x, shape, scale, shift, least)[0], forward_and_back
