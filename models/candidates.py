@@ -16,7 +16,7 @@ from models.flow import arrive
 from models.matrix import Encoded, Records
 from models.model import RecourseModel
 from models.padding import BLOCK, chunks, groups, padded
-from models.scoring import Scores, Slopes, Targets, device_of, score_points, score_with_slopes
+from models.scoring import Scores, Slopes, Targets, score_points, score_with_slopes
 from models.scout import shortlist
 from models.velocity import Request
 
@@ -202,7 +202,7 @@ def departures(
 
 def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Request:
     """The requests of the records, padded; the dial is still to be set."""
-    device, box = device_of(model), encoded_box(model.encoder, allowed)
+    device, box = model.device, encoded_box(model.encoder, allowed)
     movable = allowed.movable[:, model.encoder.feature_of_column]
     return Request(
         point=padded(_float(model, model.encoder.encode(allowed.origin))),
@@ -215,4 +215,4 @@ def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Reques
 
 
 def _float(model: RecourseModel, values: Floats) -> torch.Tensor:
-    return torch.from_numpy(values.astype(np.float32)).to(device_of(model))
+    return torch.from_numpy(values.astype(np.float32)).to(model.device)

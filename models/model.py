@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from models.anchors import Anchors
@@ -58,9 +59,14 @@ class RecourseModel:
     scout: Scout | None = None
 
     @cached_property
+    def device(self) -> torch.device:
+        """Where the networks are"""
+        return next(self.velocity.parameters()).device
+
+    @cached_property
     def snapper(self) -> Snapper:
         """The encoder's grid, on the device of the networks"""
-        return Snapper(self.encoder, next(self.velocity.parameters()).device)
+        return Snapper(self.encoder, self.device)
 
     @property
     def classes(self) -> tuple[str, ...]:

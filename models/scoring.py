@@ -25,10 +25,6 @@ class Scores:
     density: NDArray[np.float64]
 
 
-def device_of(model: RecourseModel) -> torch.device:
-    return next(model.velocity.parameters()).device
-
-
 @dataclass(frozen=True, eq=False)
 class Slopes:
     """The logit of the expected agreement (n,) and its gradient (n, D)."""
@@ -139,7 +135,7 @@ def _target_slope(model: RecourseModel, others: Tensor, target: Tensor) -> Tenso
 
 def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Tensor, Tensor]:
     """The rows as tensors on the model's device, padded with the last row as `padded` does."""
-    count, device = len(points), device_of(model)
+    count, device = len(points), model.device
     x = np.empty((count + -count % BLOCK, points.shape[1]), dtype=np.float32)
     y = np.empty(len(x), dtype=np.int64)
     x[:count], y[:count] = points, target

@@ -19,7 +19,7 @@ from models.matrix import Records
 from models.model import RecourseModel
 from models.polishing import worth
 from models.schedule import set_rate, warm_cosine
-from models.scoring import Targets, device_of, expected_shares
+from models.scoring import Targets, expected_shares
 from models.scout import Scout
 
 RECORDS, CANDIDATES = 2000, 30
@@ -70,7 +70,7 @@ def train_scout(model: RecourseModel, records: Records, labels: Targets, seed: i
     ends = landing_points(model, target, allowed, CANDIDATES, seed)
     points = encoder.encode(decode_points(encoder, ends, allowed).reshape(-1, records.shape[1]))
     shares = expected_shares(model, points).astype(np.float32)
-    return _fit(points.astype(np.float32), shares, settings, device_of(model), seed)
+    return _fit(points.astype(np.float32), shares, settings, model.device, seed)
 
 
 def _draw(

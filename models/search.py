@@ -131,7 +131,8 @@ def search(
         left = left - answer.queries
         usable = _worth_giving(answer, config.floor) if position else possible
         answers.append(replace(answer, given=possible & usable))
-        open_to, possible = freeze_main_change(model, answer.chosen, open_to)
+        if position + 1 < config.k:
+            open_to, possible = freeze_main_change(model, answer.chosen, open_to)
     _check_exact(model, allowed, answers)
     found = _explanations(model, target, allowed, already, asked, answers, config, ensemble)
     charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
