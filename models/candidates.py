@@ -100,7 +100,7 @@ def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scor
     shape = records.shape[:2]
     return Candidates(
         records,
-        points.reshape(*shape, -1),
+        points.reshape(*shape, points.shape[1]),
         cost(points, np.repeat(origin, shape[1], axis=0)).reshape(shape),
         scores.agreement.reshape(shape),
         scores.density.reshape(shape),

@@ -4,8 +4,7 @@ The worth of a candidate is its expected agreement, less price x cost, less a li
 change one feature: back to the applicant's own value, part of the way back, a little further, another category. All
 moves are ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, and
 so are the best moves of several features made together, and slides of all numbers at once (models/slides.py); the best
-of all is taken where it gains. This is what shrinks
-an answer: features whose change is not needed go back.
+of all is taken where it gains. This is what shrinks an answer: features whose change is not needed go back.
 """
 
 import numpy as np
@@ -99,6 +98,8 @@ def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets
     P features may change; of the others there is nothing to tell.
     """
     ground, nothing = Ground.of(model.encoder, allowed), np.zeros(len(target))
+    if not len(ground.catalogue.features):
+        return best.take(np.empty((len(target), 0), dtype=np.intp))
     slopes = score_with_slopes(model, best.points[:, 0], target)[1]
     values, estimate = _ranked(model, ground, best, nothing, slopes)
     each, features = estimate[:, ground.catalogue.of], ground.catalogue.features

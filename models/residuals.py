@@ -54,18 +54,17 @@ def fit_residuals(points: Encoded, views: Floats, lacking: Floats) -> Residuals 
     apart, unlike = squared_distances(points, points), squared_distances(views, views)
     scale, spread = _median(apart), _median(unlike)
     best, least = None, HELPS * float((lacking**2).sum())
-    smooth = np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2)) if spread > 0 else None
-    for share, sided, ridge in product(WIDTHS, (False, True), RIDGES) if scale > 0 else ():
-        if sided and smooth is None:
-            continue
-        kernel = np.exp(np.sqrt(apart) / (-share * scale))
-        kernel = kernel + smooth if sided and smooth is not None else kernel
+    views_kernels = [(0.0, np.zeros_like(unlike))]
+    if spread > 0:
+        views_kernels.append((ALIKE * spread, np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2))))
+    for share, (alike, smooth), ridge in product(WIDTHS, views_kernels, RIDGES) if scale > 0 else ():
+        kernel = np.exp(np.sqrt(apart) / (-share * scale)) + smooth
         inverse = np.linalg.inv(kernel + ridge * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.
         weights = inverse @ lacking
         error = float(((weights / np.diag(inverse)[:, None]) ** 2).sum())
         if error < least:
-            best, least = Residuals(points, views, share * scale, ALIKE * spread if sided else 0.0, weights), error
+            best, least = Residuals(points, views, share * scale, alike, weights), error
     return best
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from models.candidates import Candidates
 from models.model import RecourseModel
 from models.moves import Ground, catalogue_of
-from models.polishing import polish
+from models.polishing import best_of_each_feature, moves_of, polish
 from tests.models.test_polishing import start_of
 from tests.models.tiny import Task, allowed_by_schema, other_class
 
@@ -29,6 +29,8 @@ def test_nothing_may_change(loans_task: Task, tiny_model: RecourseModel) -> None
     start = start_of(tiny_model, target, frozen)
     polished = polish(tiny_model, start, target, frozen, np.full(3, 0.1), 4)
     np.testing.assert_array_equal(polished.records[:, 0], frozen.origin)
+    assert best_of_each_feature(tiny_model, polished, target, frozen).cost.shape == (3, 0)
+    assert moves_of(tiny_model, polished, target, frozen).cost.shape == (3, 0)
 
 
 def test_a_frozen_record_is_polished_alone_as_beside_free_ones(loans_task: Task, tiny_model: RecourseModel) -> None:
