@@ -64,11 +64,28 @@ class _State:
         self.answered = np.zeros((members, count), dtype=np.bool_)
         self.queries = np.zeros(count, dtype=np.intp)
         self.charged = np.zeros(count, dtype=np.intp)
+        self.heard: list[dict[bytes, bool]] = [{} for _ in range(count)]
 
     def ask(
         self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
     ) -> NDArray[np.bool_]:
-        """Put one candidate (r, 1) of each of `rows` to the ensemble and keep what is better -> which hold (r,)"""
+        """Put one candidate (r, 1) of each of `rows` to the ensemble and keep what is better -> which hold (r,)
+
+        What a record was asked about before it is not asked about again: the rungs of a ladder may be the same record.
+        """
+        names = [record.tobytes() for record in asked.records[:, 0]]
+        fresh = [place for place, name in enumerate(names) if name not in self.heard[rows[place]]]
+        if fresh:
+            new = np.array(fresh, dtype=np.intp)
+            holds = self._put(ensemble, rows[new], asked.take_rows(new), target, wanted)
+            for place, held in zip(fresh, holds.tolist(), strict=True):
+                self.heard[rows[place]][names[place]] = held
+        return np.array([self.heard[row][name] for row, name in zip(rows, names, strict=True)], dtype=np.bool_)
+
+    def _put(
+        self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
+    ) -> NDArray[np.bool_]:
+        """One question for each of `rows` (r,), about asked (r, 1) -> which hold (r,)"""
         said = ensemble.predict_proba(asked.records[:, 0])
         self.queries[rows] += 1
         self.charged[rows] += charges_of(ensemble, len(rows))
@@ -145,7 +162,6 @@ def _shrink(
 ) -> None:
     """Ask for moves that make an answer cheaper, the one with the most to gain first."""
     failures = np.zeros(len(state.found), dtype=np.intp)
-    tried: list[set[bytes]] = [set() for _ in failures]
     plenty = limit > PLENTY
     patience = np.where(plenty, limit // 2, PATIENCE)
     # The same turns for every record in each of its rounds, whatever else is in the batch.
@@ -162,14 +178,12 @@ def _shrink(
             moves, gain = moves.beside(turns), _gain_with_turns(gain, best, turns, plenty[rows], by_chance, random)
         for position, row in enumerate(rows):
             for move in range(gain.shape[1]):
-                if moves.records[position, move].tobytes() in tried[row]:
+                if moves.records[position, move].tobytes() in state.heard[row]:
                     gain[position, move] = -np.inf
         choice = gain.argmax(axis=1)
         possible = np.isfinite(gain[np.arange(len(rows)), choice])
         failures[rows[~possible]] = np.where(plenty[rows[~possible]], failures[rows[~possible]] + 1, PATIENCE)
         rows, asked = rows[possible], moves.take(choice[:, None]).take_rows(np.flatnonzero(possible))
-        for position, row in enumerate(rows):
-            tried[row].add(asked.records[position, 0].tobytes())
         holds = state.ask(ensemble, rows, asked, target, wanted)
         failures[rows] = np.where(holds, 0, failures[rows] + 1)
 

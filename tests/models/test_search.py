@@ -122,6 +122,19 @@ def test_a_verified_answer_is_what_the_models_say_and_costs_what_it_says(
         assert answer.lower_bound == pytest.approx(beta_lower_bound(3, 0))
 
 
+def test_the_models_are_not_asked_twice_about_the_same_record(tiny_model: RecourseModel, loans_task: Task) -> None:
+    """Rungs of a ladder may be one record; where nothing may change, all of them are."""
+    records, target = loans_task.test.records[:40], other_class(loans_task.test.labels[:40], 2)
+    config = SearchConfig(candidates=10, max_queries=8)
+    for row in range(0, 40, 4):
+        cards, one = Scorecards(loans_task.encoder), slice(row, row + 1)
+        found = explain(tiny_model, records[one], target[one], config=config, ensemble=cards)[0]
+        asked = [record.tobytes() for record in np.concatenate(cards.asked)]
+        assert len(set(asked)) == len(asked) == found.queries
+    frozen, cards = Constraints(immutable=frozenset(loans_task.encoder.schema.names)), Scorecards(loans_task.encoder)
+    assert max(each.queries for each in explain(tiny_model, records, target, frozen, config, cards)) == 1
+
+
 def test_verified_search_is_cheaper_than_its_first_robust_rung(tiny_model: RecourseModel, loans_task: Task) -> None:
     records, target = loans_task.test.records, other_class(loans_task.test.labels, 2)
     costs = []
