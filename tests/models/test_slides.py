@@ -21,10 +21,13 @@ def plane() -> Encoder:
     return Encoder(schema, np.zeros(2), np.zeros(2), np.ones(2))
 
 
-def slide(current: Records, home: Records, slope: list[float], logit: float, price: float = 0.05) -> Records:
+def slide(
+    current: Records, home: Records, slope: list[float], logit: float, price: float = 0.05, elsewhere: float = 0.0
+) -> Records:
+    """elsewhere: what changes of other features have cost."""
     encoder = plane()
     ground = Ground.of(encoder, compile_constraints(encoder.schema, Constraints(), home))
-    paid = np.linalg.norm(current - home, axis=1)
+    paid = np.hypot(np.linalg.norm(current - home, axis=1), elsewhere)
     slopes = Slopes(np.full(len(home), logit), np.tile(np.array(slope), (len(home), 1)))
     return slides(encoder, ground, current, current, paid, slopes, np.full(len(home), price))
 
@@ -47,6 +50,12 @@ def test_it_leads_from_home_along_the_slope() -> None:
 def test_a_high_price_leads_home() -> None:
     ended = slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [3.0, 4.0], logit=9.0, price=50.0)[0]
     np.testing.assert_allclose(ended[3], [0.0, 0.0], atol=1e-6)
+
+
+def test_beside_a_large_change_that_stays_a_step_costs_less_and_the_slide_is_longer() -> None:
+    home, current = np.zeros((1, 2)), np.array([[2.0, 0.0]])
+    alone, beside = (slide(current, home, [3.0, 4.0], 1.0, 0.3, elsewhere)[0, 3] for elsewhere in (0.0, 6.0))
+    assert np.linalg.norm(beside) > np.linalg.norm(alone)
 
 
 def test_without_a_slope_nothing_breaks() -> None:
