@@ -45,6 +45,17 @@ def test_what_is_seen_alike_is_corrected_alike() -> None:
     np.testing.assert_allclose(residuals.at(np.full((50, 4), 40.0), asked), wanted, atol=0.05)
 
 
+def test_both_kernels_are_added_up() -> None:
+    """At the known points themselves nothing is left but what the ridge holds back."""
+    random = np.random.default_rng(4)
+    known, views = random.uniform(-2, 2, (300, 2)), random.uniform(-1, 1, (300, 1))
+    lacking = wave(known) + wave(np.hstack([2 * views, 0 * views]))
+    residuals = fit_residuals(known, views, lacking)
+    assert residuals is not None and residuals.alike > 0
+    left = lacking - residuals.at(known, views)
+    assert min(np.abs(left - ridge * residuals.weights).max() for ridge in RIDGES) < 1e-3
+
+
 def test_noise_is_not_carried_over() -> None:
     random = np.random.default_rng(1)
     known = random.uniform(-2, 2, (200, 6))

@@ -52,6 +52,12 @@ def test_a_high_price_leads_home() -> None:
     np.testing.assert_allclose(ended[3], [0.0, 0.0], atol=1e-6)
 
 
+def test_who_would_be_accepted_at_home_is_led_home() -> None:
+    """The slope says 20 at home, beyond every level: nothing is gained by going the other way either."""
+    ended = slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [3.0, 4.0], logit=30.0)[0]
+    np.testing.assert_allclose(ended[[1, 3]], 0.0, atol=1e-6)
+
+
 def test_beside_a_large_change_that_stays_a_step_costs_less_and_the_slide_is_longer() -> None:
     home, current = np.zeros((1, 2)), np.array([[2.0, 0.0]])
     alone, beside = (slide(current, home, [3.0, 4.0], 1.0, 0.3, elsewhere)[0, 3] for elsewhere in (0.0, 6.0))
