@@ -21,12 +21,13 @@ thread, where nothing else is said; on an idle core the clock would say the same
 _TRAINING = """
 ## Training: `fast` to the validity of `paper`
 
-`paper` is the published training (adaptive dopri5 with the adjoint, batch 64) with a share of its 800 epochs: warm-up
-and decay are as long as that share, so that it ends as it should, and distillation is whole. That favours `paper`: all
-epochs take longer. It is looked at on the way (without distillation) and at the end; the looks are not timed. `fast`
-runs at a share of its steps, its dial set on the validation split to a little less than the cost of what `paper` ends
-with, until its validity is at least as high at no higher cost. Validity is the share of the votes of the models on test
-records that all of them classify correctly; search without a query.
+`paper` is the published training (adaptive dopri5 with the adjoint, batch 64) with all of its 800 epochs or, where they
+take hours, with a share of them: warm-up and decay are then as long as that share, so that it ends as it should, and
+distillation is whole. A share favours `paper`: all epochs take longer. It is looked at on the way (without
+distillation) and at the end; the looks are not timed. `fast` runs at a share of its steps, its dial set on the
+validation split to a little less than the cost of what `paper` ends with, until its validity is at least as high at no
+higher cost. Validity is the share of the votes of the models on test records that all of them classify correctly;
+search without a query.
 """
 
 _SEARCH = """
