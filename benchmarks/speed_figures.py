@@ -1,5 +1,6 @@
 """What the speed benchmark writes: figures with names, and what one training run or search came to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -45,13 +46,18 @@ class Race:
         return self.paper[-1]
 
     @property
+    def wanted(self) -> Run:
+        """What `fast` has to reach."""
+        return best_of(self.paper)
+
+    @property
     def winner(self) -> Run | None:
         """The first run of `fast` that is as valid as that, at no higher cost."""
-        return next((run for run in self.fast if reaches(run, self.end)), None)
+        return next((run for run in self.fast if reaches(run, self.wanted)), None)
 
     @property
     def ratio(self) -> float | None:
-        return None if self.winner is None else self.end.seconds / self.winner.seconds
+        return None if self.winner is None else self.wanted.seconds / self.winner.seconds
 
     @property
     def whole(self) -> bool:
@@ -66,6 +72,11 @@ class Race:
     def whole_hours(self) -> float:
         """How long all steps of `paper` would take at that pace."""
         return self.paper[-1].schedule / self.steps_per_second / 3600
+
+
+def best_of(paper: Sequence[Run]) -> Run:
+    """The most valid that `paper` ever was, on its way or at its end, at no higher cost than at its end"""
+    return max((run for run in paper if run.cost <= paper[-1].cost), key=lambda run: run.validity)
 
 
 def reaches(run: Run, wanted: Run) -> bool:

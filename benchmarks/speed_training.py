@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.quality_store import write_whole
-from benchmarks.speed_figures import Race, Run, reaches
+from benchmarks.speed_figures import Race, Run, best_of, reaches
 from models.artifact import load_model, save_model
 from models.calibration import fit_calibration
 from models.config import Config, fast
@@ -186,9 +186,7 @@ def kept_paper(folder: Path, dataset: str, run: Callable[[], PaperOutcome], shar
     return outcome
 
 
-def run_fast(
-    study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int
-) -> Iterator[tuple[RecourseModel, Run]]:
+def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int) -> Iterator[Run]:
     """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
     for effort in efforts:
         config = scale(fast(), effort)
@@ -199,14 +197,12 @@ def run_fast(
         validity, paid = judge.measure(model, search)
         steps, schedule = config.generator.steps, fast().generator.steps
         run = Run("fast", effort, steps, schedule, config.distill.rounds, seconds, validity, paid)
-        yield model, run
+        yield run
         if reaches(run, wanted):
             return
 
 
-def race(
-    dataset: str, study: Study, judge: Judge, paper: PaperOutcome, efforts: Sequence[float], seed: int
-) -> tuple[Race, RecourseModel]:
-    """`fast` against what `paper` came to -> the race, and the last model of `fast`"""
-    found = list(run_fast(study, judge, paper.runs[-1], efforts, seed))
-    return Race(dataset, paper.runs, tuple(run for _, run in found), paper.generator_seconds), found[-1][0]
+def race(dataset: str, study: Study, judge: Judge, paper: PaperOutcome, efforts: Sequence[float], seed: int) -> Race:
+    """`fast` against the best that `paper` came to"""
+    runs = tuple(run_fast(study, judge, best_of(paper.runs), efforts, seed))
+    return Race(dataset, paper.runs, runs, paper.generator_seconds)

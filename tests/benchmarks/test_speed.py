@@ -25,10 +25,15 @@ def test_the_ratio_is_that_of_the_first_run_that_is_as_valid_and_as_cheap() -> N
     assert race.whole_hours == pytest.approx(20_000 / 4 / 3600)
 
 
-def test_the_end_of_the_paper_s_schedule_counts_not_a_better_moment_before_it() -> None:
-    lucky = replace(PAPER, seconds=40.0, validity=0.99, cost=3.0)
-    race = Race("moons", (lucky, replace(PAPER, steps=20_000)), (FAST,), generator_seconds=50.0)
-    assert race.whole and race.ratio == pytest.approx(25.0)
+def test_the_best_moment_of_the_paper_s_schedule_counts_unless_it_costs_more_than_its_end() -> None:
+    end, dear = replace(PAPER, steps=20_000), replace(PAPER, seconds=20.0, validity=0.99, cost=3.0)
+    better = replace(PAPER, seconds=40.0, validity=0.82, cost=0.97)
+    race = Race("moons", (dear, end), (FAST,), generator_seconds=50.0)
+    assert race.whole and race.wanted == end and race.ratio == pytest.approx(25.0)
+    race = Race("moons", (dear, better, end), (replace(FAST, validity=0.81), FAST), generator_seconds=50.0)
+    assert race.wanted == better and race.winner == FAST and race.ratio == pytest.approx(10.0)
+    (ratio, *_) = figures_of([race], [], [], "idle")
+    assert "ended with validity 0.800" in ratio.detail and "was best with 0.820 at 0.970 after 40 s" in ratio.detail
 
 
 def test_what_is_not_reached_has_no_ratio() -> None:
@@ -39,7 +44,9 @@ def test_what_is_not_reached_has_no_ratio() -> None:
 
 
 def test_a_whole_run_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scale = Scale(paper_share=0.00125, efforts=(0.005,), judged=10, batch=8, alone=2, repeats=1, latency=3)
+    scale = Scale(
+        paper_share=0.00125, efforts=(0.005,), searched=0.005, judged=10, batch=8, alone=2, repeats=1, latency=3
+    )
     monkeypatch.setattr(speed, "QUICK", scale)
     places = ["--results", str(tmp_path / "results"), "--cache", str(tmp_path / "cache")]
     assert main(["--quick", "--datasets", "moons", "--members", "knn", "mlp", *places]) == 0
