@@ -39,10 +39,10 @@ the scout picks decoded and scored. Beside it, one record at a time with adaptiv
 setting at test time, in two readings. *Trial by trial*: each of the 30 trials is solved, decoded and evaluated by
 itself, as Algorithm 2 is printed. The paper's text, unlike its listing, speaks of a batch of trials: that is *alone*,
 the stricter reading: the 30 trials of a record go through the solver together. Both by the model that `paper` trained,
-all of its trials scored, through the same code. *Alone, `fast`*: dopri5 on our own light field and with our scout, so that only solver and batch differ.
-*Whole* is explain() with its checks, polishing and the words of the answer, on both sides. The best of several
-interleaved turns. *Script*: the batch beside the published script, whose search takes about 150 ms a record (measured
-by others on one core, METHOD.md; not in this run).
+all of its trials scored, through the same code. *Alone, `fast`*: dopri5 on our own light field and with our scout, so
+that only solver and batch differ. *Whole* is explain() with its checks, polishing and the words of the answer, on both
+sides. The best of several interleaved turns. *Script*: the batch beside the published script, whose search takes about
+150 ms a record (measured by others on one core, METHOD.md; not in this run).
 """
 
 _ALONE = """
