@@ -77,7 +77,7 @@ def _run(
     job_id = site.submit(replace(site.request, queries=QUERIES, ensemble=name), name)
     killed = finish_under_fire(site, job_id, kills, chance)
     version, job = site.version(job_id), site.job(job_id)
-    with suppress(AssertionError):  # What a killed process held is charged when its lease ends; what stays is reported.
+    with suppress(AssertionError):  # A job is done a moment before it settles; what stays reserved is reported.
         wait_until(lambda: site.ledger.balance(site.customer.tenant_id, ensemble_id).reserved == 0, 30)
     balance = site.ledger.balance(site.customer.tenant_id, ensemble_id)
     return {
