@@ -1,1 +1,0 @@
-"""The HTTP service: routers, services, database, ledger and dashboard."""

@@ -15,6 +15,7 @@ from app.commands.demo import demo
 from app.commands.evaluate import evaluate
 from app.commands.explain import explain
 from app.commands.serve import serve
+from app.commands.tenant import app as commands
 from app.commands.train import train
 from models.errors import RecourseError
 
@@ -57,7 +58,6 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def budget(context: typer.Context) -> None:
     """Query budgets and their ledger: check, show, set, export, expire."""
-    from app.commands.budget import app as commands
 
     _pass_on(commands, context)
 
@@ -65,7 +65,6 @@ def budget(context: typer.Context) -> None:
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def migrate(context: typer.Context) -> None:
     """Bring the database to the newest revision."""
-    from app.commands.migrate import app as commands
 
     _pass_on(commands, context)
 
@@ -73,7 +72,6 @@ def migrate(context: typer.Context) -> None:
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def worker(context: typer.Context) -> None:
     """Explain and train for an API that runs elsewhere."""
-    from app.commands.worker import app as commands
 
     _pass_on(commands, context)
 
@@ -81,7 +79,6 @@ def worker(context: typer.Context) -> None:
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def health(context: typer.Context) -> None:
     """Whether the API or the worker on this machine is ready."""
-    from app.commands.health import app as commands
 
     _pass_on(commands, context)
 
@@ -89,7 +86,6 @@ def health(context: typer.Context) -> None:
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def tenant(context: typer.Context) -> None:
     """Tenants, lenders that share a service: add."""
-    from app.commands.tenant import app as commands
 
     _pass_on(commands, context)
 

@@ -5,19 +5,18 @@ from datetime import timedelta
 from threading import BoundedSemaphore
 
 from app.artifacts import ArtifactStore, open_store
-from app.blackbox.registry import EnsembleRegistry
-from app.blackbox.shared_threads import SharedThreads
+from app.auth.keyring import Keyring, open_keyring
+from app.auth.principals import KeyCache
+from app.concurrency import SharedThreads, StreamRoom
 from app.db.engine import Database
-from app.explaining.protocol import Explainer
-from app.keys import Keyring, open_keyring
+from app.ensembles.directory import EnsembleRegistry
+from app.explain.contract import Explainer
+from app.explain.decisions import DecisionWriter
+from app.idempotency import Once
 from app.ledger.ledger import Ledger
-from app.services.active import ActiveVersions
-from app.services.decisions import DecisionWriter
-from app.services.idempotency import Once
-from app.services.key_cache import KeyCache
-from app.services.live import StreamRoom
+from app.registry.service import ActiveVersions
 from app.settings import Settings
-from app.training.protocol import TrainingQueue
+from app.train.queue import TrainingQueue
 
 TABLES_AT_ONCE = 2
 ASKING_AT_ONCE, ASKING_SHARE = 16, 12

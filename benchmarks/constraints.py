@@ -17,17 +17,16 @@ from rich.console import Console
 
 from benchmarks.quality_cache import TrainingCache
 from benchmarks.quality_store import Job, write_whole
-from models.answers import Explanation
-from models.config import fast
-from models.constraints import Constraints
+from models.config import SearchConfig, fast
+from models.data.records import Value, check_record
+from models.data.schema import Direction, Feature
 from models.datasets import load
+from models.datasets.dataset import Study, make_study
 from models.ensemble.local import LocalEnsemble
 from models.model import RecourseModel
-from models.records import Value, check_record
-from models.rules import Range
-from models.schema import Direction, Feature
-from models.search import SearchConfig, explain
-from models.study import Study, make_study
+from models.search.answers import Explanation
+from models.search.search import explain
+from models.space.constraints import Constraints, Range
 
 HERE = Path(__file__).parent
 MIXED = ("loans", "adult", "compas")

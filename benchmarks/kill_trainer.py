@@ -16,9 +16,9 @@ from uuid import uuid4
 
 import typer
 
-from app.db import schema
+from app.db import migrations
 from app.db.engine import open_database
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
 from tests.app.conftest import new_customer
 from tests.app.servers import new_database, postgres_url
 from tests.worker.lender import Lender, lending, reachable, register
@@ -42,14 +42,14 @@ def main(
         lending() as lender,
     ):
         database = open_database(url)
-        schema.upgrade(database)
+        migrations.upgrade(database)
         changes = reachable(lender) | {"job_lease_seconds": 4, "job_attempts": 50}
         site = make_site(Path(folder), database, url, new_customer(database), **changes)
         calm = _calm(site, lender)
         runs: list[dict[str, str | int | bool]] = []
         while (left := kills - sum(int(run["kills"]) for run in runs)) > 0:
             runs.append(_run(site, lender, f"fire{len(runs)}", min(each, left), chance, calm))
-        faults = check(database)
+        faults = check_ledger(database)
         database.close()
     result = {"kills": sum(int(run["kills"]) for run in runs), "jobs": runs, "ledger_faults": len(faults)}
     result["seconds"] = round(time.monotonic() - began, 1)

@@ -24,10 +24,13 @@ import matplotlib.pyplot as plt
 import psycopg
 from sqlalchemy import text
 
-from app.db import ensembles, schema, tenants
+from app.auth import queries
+from app.db import migrations
 from app.db.engine import open_database
-from app.ledger.check import check
-from app.ledger.ledger import Ledger, utc_now
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.ledger.audit import check_ledger
+from app.ledger.ledger import Ledger
 from tests.app.servers import new_database, own_postgres
 
 RESULTS = Path(__file__).parent / "results"
@@ -190,10 +193,12 @@ def _prepared(stage: Stage) -> Stage:
     """Each database with one tenant and its budgets; ids count from 1."""
     for url in (stage.ledger_url, stage.bare_url):
         database = open_database(url)
-        schema.upgrade(database)
+        migrations.upgrade(database)
         with database.writing() as connection:
-            tenant_id = tenants.add(connection, "lender", utc_now())
-            made = [ensembles.add(connection, tenant_id, f"ensemble {n}", "1", utc_now()) for n in range(BUDGETS)]
+            tenant_id = queries.add_tenant(connection, "lender", utc_now())
+            made = [
+                directory.add_ensemble(connection, tenant_id, f"ensemble {n}", "1", utc_now()) for n in range(BUDGETS)
+            ]
         for ensemble_id in made:
             Ledger(database).set_limit(tenant_id, ensemble_id, LIMIT)
         database.close()
@@ -202,7 +207,7 @@ def _prepared(stage: Stage) -> Stage:
 
 def _check_books(stage: Stage) -> None:
     database = open_database(stage.ledger_url)
-    contradictions = check(database)
+    contradictions = check_ledger(database)
     database.close()
     if contradictions:
         raise RuntimeError(contradictions[0])

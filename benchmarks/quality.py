@@ -20,8 +20,7 @@ from benchmarks.quality_report import write_report
 from benchmarks.quality_run import Places, run_job
 from benchmarks.quality_store import Job, Store, write_whole
 from models.errors import RecourseError
-from models.evaluation import Evaluation
-from models.published import PUBLISHED
+from models.evaluation.evaluation import PUBLISHED, Evaluation
 
 HERE = Path(__file__).parent
 RESULTS, CACHE = HERE / "results", HERE / "cache"

@@ -5,23 +5,22 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from time import process_time
 
 from benchmarks.quality_store import Job, write_whole
-from models.artifact import load_model, save_model
 from models.config import Config
-from models.config_json import config_to_json
-from models.ensemble.local import LocalEnsemble, train_local_ensemble
+from models.datasets.dataset import Labelled, Study
+from models.ensemble.local import LocalEnsemble, load_ensemble, save_ensemble, train_local_ensemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
-from models.ensemble.storage import load_ensemble, save_ensemble
 from models.model import RecourseModel
-from models.sealed import check_seal, write_sealed
-from models.study import Study
-from models.training import Labelled, train
+from models.storage.artifact import load_model, save_model
+from models.storage.config_json import config_to_json
+from models.storage.sealed import check_seal, write_sealed
+from models.training.train import train
 
-TRAINING = "models.training"
+TRAINING = "models.training.train"
 """The module whose source, with all that it imports, decides what a trained model is."""
 
 
@@ -82,12 +81,18 @@ def source_digest(module: str) -> str:
             continue
         tree = ast.parse(Path(spec.origin).read_text())
         seen[name] = ast.dump(tree)
-        waiting += _imports_from_models(tree)
+        package = name if spec.submodule_search_locations else name.rpartition(".")[0]
+        waiting += _imports_from_models(tree, package)
     return _digest(*(f"{name} {seen[name]}" for name in sorted(seen)))
 
 
-def _imports_from_models(tree: ast.Module) -> list[str]:
-    named = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+def _imports_from_models(tree: ast.Module, package: str) -> list[str]:
+    """The modules that a file of `package` imports, by their full names."""
+    named = [
+        resolve_name("." * node.level + (node.module or ""), package)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    ]
     return [name for name in named if name.split(".")[0] == "models"]
 
 

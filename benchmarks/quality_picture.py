@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.quality_store import FrontierRow, QualityRow
 from benchmarks.quality_summary import datasets_of, mean_frontier, summarise
-from models.evaluation import Method
-from models.published import PUBLISHED
+from models.evaluation.evaluation import PUBLISHED, Method
 
 COLUMNS = 3
 LINE = "#4c72b0"

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from benchmarks.quality_store import FrontierRow, QualityRow
 from benchmarks.quality_summary import Summary, datasets_of, mark, reaches_the_limit, spread, summarise, validity_at
-from models.dial import ENOUGH
-from models.evaluation import DIAL_CASES, SPARE, Method
-from models.published import PUBLISHED
+from models.evaluation.evaluation import DIAL_CASES, PUBLISHED, SPARE, Method
+from models.search.frontier import ENOUGH
 
 METHODS: tuple[Method, ...] = ("densityflow", "densityflow-verified", "oracle")
 

@@ -10,10 +10,9 @@ from benchmarks.quality_cache import TrainingCache
 from benchmarks.quality_store import Job
 from models.config import Config, LossConfig, fast
 from models.datasets import load
+from models.datasets.dataset import make_study
 from models.ensemble.recipes import MEMBER_NAMES
-from models.evaluation import Evaluation, EvaluationConfig, evaluate
-from models.published import PUBLISHED
-from models.study import make_study
+from models.evaluation.evaluation import PUBLISHED, Evaluation, EvaluationConfig, evaluate
 
 ORACLE_RECORDS = 200
 """So many of them are also put to verified search and to the oracle, which asks the ensemble thousands of times."""

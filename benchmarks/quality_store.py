@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from models.ensemble.recipes import Mode
 from models.errors import ArtifactError
-from models.evaluation import DialPoint, Evaluation, Quality
+from models.evaluation.evaluation import DialPoint, Evaluation, Quality
 
 QUALITY_FILE = "quality.json"
 FRONTIER_FILE = "quality-frontier.json"

@@ -7,8 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from benchmarks.quality_store import FrontierRow, QualityRow
-from models.evaluation import DialPoint, Method, Quality
-from models.published import Published
+from models.evaluation.evaluation import DialPoint, Method, Published, Quality
 
 Mark: TypeAlias = Literal["beats", "matches within one std", "falls short"]
 

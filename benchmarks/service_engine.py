@@ -14,9 +14,9 @@ from statistics import median
 import numpy as np
 import torch
 
-from models.artifact import load_model
-from models.records import check_record
-from models.search import explain, target_codes
+from models.data.records import check_record
+from models.search.search import explain, target_codes
+from models.storage.artifact import load_model
 
 BATCH = 64
 """The service's own."""

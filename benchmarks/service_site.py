@@ -20,18 +20,18 @@ from pydantic import SecretStr
 from sqlalchemy import update
 
 from app.artifacts import open_store
-from app.db import schema, tenants
+from app.auth import queries
+from app.auth.keyring import open_keyring
+from app.auth.service import add_tenant
+from app.db import migrations
 from app.db.engine import open_database
-from app.db.service_tables import Job, JobState
-from app.keys import open_keyring
-from app.services.keys import add_tenant
-from app.settings import Settings
-from app.training.environment import environment_of
-from models.artifact import load_model
+from app.db.tables import Job, JobState
+from app.settings import Settings, environment_of
+from models.data.records import check_record
 from models.datasets.loans import loans
 from models.errors import RecordError
-from models.records import check_record
-from models.sealed import check_seal
+from models.storage.artifact import load_model
+from models.storage.sealed import check_seal
 from tests.app.explaining.published import Saved, publish
 
 Mode = Literal["embedded", "workers"]
@@ -91,7 +91,7 @@ def running(mode: Mode, folder: Path, var_dir: Path, database_url: str | None) -
     key = _publish(settings, folder)
     commands = {port: [*RECOURSE, "serve", "--port", str(port)]}
     if mode == "workers":
-        commands[worker_port] = [sys.executable, "-m", "worker.explainer", "--port", str(worker_port)]
+        commands[worker_port] = [sys.executable, "-m", "worker.explain_server", "--port", str(worker_port)]
     with ExitStack() as stack:
         processes = [stack.enter_context(_process(command, settings)) for command in commands.values()]
         addresses = [f"http://127.0.0.1:{number}" for number in commands]
@@ -104,10 +104,10 @@ def running(mode: Mode, folder: Path, var_dir: Path, database_url: str | None) -
 def _publish(settings: Settings, folder: Path) -> str:
     """The model as a version of a new tenant; a key of the tenant."""
     database, name = open_database(settings.database), uuid4().hex
-    schema.upgrade(database)
+    migrations.upgrade(database)
     key = add_tenant(database, open_keyring(settings), name).text
     with database.reading() as connection:
-        tenant_id = tenants.find(connection, name)
+        tenant_id = queries.find_tenant(connection, name)
     assert tenant_id is not None
     publish(database, open_store(settings), tenant_id, MODEL, Saved(folder, check_seal(folder), load_model(folder)))
     with database.writing() as connection:

@@ -24,12 +24,12 @@ from benchmarks.speed_report import figures_of, write_report
 from benchmarks.speed_search import latency, throughput
 from benchmarks.speed_training import Judge, kept_paper, race, run_paper
 from models.config import fast, paper
+from models.config import scale as with_effort
 from models.datasets import load
-from models.effort import scale as with_effort
+from models.datasets.dataset import Study, make_study
 from models.ensemble.recipes import MEMBER_NAMES
-from models.evaluation import Cases, choose_cases
+from models.evaluation.evaluation import Cases, choose_cases
 from models.model import RecourseModel
-from models.study import Study, make_study
 
 HERE = Path(__file__).parent
 RESULTS, CACHE = HERE / "results", HERE / "cache"

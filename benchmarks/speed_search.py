@@ -11,13 +11,14 @@ from time import perf_counter, process_time
 import numpy as np
 
 from benchmarks.speed_figures import Latency, Throughput
-from models.allowed import Allowed
-from models.candidates import Candidates, generate
-from models.constraints import Constraints, compile_constraints
-from models.evaluation import Cases
+from models.config import SearchConfig
+from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
-from models.search import SearchConfig, explain
-from models.selection import best_at_price
+from models.search.candidates import Candidates, generate
+from models.search.search import explain
+from models.search.selection import best_at_price
+from models.space.constraints import Constraints, compile_constraints
+from models.space.feasible import Allowed
 
 CANDIDATES = 30
 TOLERANCE = 1e-4

@@ -17,30 +17,26 @@ import torch
 
 from benchmarks.quality_store import write_whole
 from benchmarks.speed_figures import Race, Run, best_of, reaches
-from models.artifact import load_model, save_model
-from models.calibration import fit_calibration
-from models.config import Config, fast
-from models.density import noise_bound
-from models.distillation import distill
-from models.effort import scale
-from models.encoding import cost
+from models.config import Config, SearchConfig, fast, scale
+from models.data.records import check_record
+from models.datasets.dataset import Study
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import votes
-from models.evaluation import Cases
-from models.generator_training import GeneratorTrainer, training_boxes
+from models.evaluation.evaluation import Cases
 from models.model import Calibration, RecourseModel
-from models.proxies import make_proxy
-from models.records import check_record
-from models.reporting import silent
-from models.schedule import set_rate, warm_cosine
-from models.search import SearchConfig, explain
-from models.snapping import Snapper
-from models.study import Study
-from models.surrogate import SurrogatePair
-from models.surrogate_training import SurrogateTrainer, TrainingData
-from models.training import train
-from models.velocity import Velocity, make_velocity
+from models.networks.density import make_proxy, noise_bound
+from models.networks.surrogate import SurrogatePair
+from models.networks.velocity import Velocity, make_velocity
+from models.search.search import explain
+from models.space.encoding import cost
+from models.space.snapping import Snapper
+from models.storage.artifact import load_model, save_model
+from models.training.acquisition import distill
+from models.training.generator_trainer import GeneratorTrainer, training_boxes
+from models.training.schedule import set_rate, silent, warm_cosine
+from models.training.surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
+from models.training.train import train
 
 CHECKPOINTS = (0.1, 0.3, 0.6)
 """Where in its joint training `paper` is also measured, without distillation."""

@@ -3,7 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection, text
 
-from app.db.service_tables import Tables
+from app.db.tables import Tables
 from models.errors import ConfigError
 
 MIGRATION_LOCK = 0x7265636F75727365

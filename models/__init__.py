@@ -1,1 +1,0 @@
-"""The method: schema, encoding, networks, training, search and ensembles."""

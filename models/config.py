@@ -1,11 +1,59 @@
-"""Every setting of the method, with the two presets: `paper` (as published) and `fast` (ours, the default)."""
+"""Every setting of the method, with the two presets: `paper` (as published) and `fast` (ours, the default).
+
+More or less training than a preset has, with the same queries.
+"""
 
 import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
-from models.errors import ConfigError
+import numpy as np
+
+from .errors import ConfigError
+
+CHECKS = 50
+"""Held-out answers that are put to the ensemble at the end, so that the version's figures are measured ones."""
+VERIFIED_QUERIES = 10
+"""What verified search may ask for each record that is compared with the oracle,"""
+ORACLE_QUERIES = 100
+"""and what the oracle may: nearly as many as it asks on the loans when nothing bounds it."""
+QUERIES_EACH = 1 + VERIFIED_QUERIES + ORACLE_QUERIES
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """One request. price is the dial: how much agreement a unit of cost must bring; small is robust, large is cheap.
+
+    floor         the least expected agreement of a valid answer; 0 lets the price alone decide
+    min_agreement the share of black boxes that must accept, and
+    max_queries   how many records may be put to them for each answer; 0: the surrogate alone decides
+    """
+
+    candidates: int = 30
+    price: float = 0.1
+    floor: float = 0.5
+    k: int = 1
+    min_agreement: float = 1.0
+    max_queries: int = 0
+    seed: int = 0
+    polish_rounds: int = 4
+    polish_starts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.candidates <= 1000:
+            raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
+        if not (self.price > 0 and np.isfinite(self.price)):
+            raise ConfigError(f"price is {self.price}; it must be a number above 0.")
+        if not 0 <= self.floor <= 1:
+            raise ConfigError(f"floor is {self.floor}; it must lie between 0 and 1.")
+        if not 1 <= self.k <= 10:
+            raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
+        if not 0 < self.min_agreement <= 1:
+            raise ConfigError(f"min_agreement is {self.min_agreement}; it must lie above 0 and at most at 1.")
+        if self.max_queries < 0:
+            raise ConfigError(f"max_queries is {self.max_queries}; it must not be negative.")
+
 
 Solver: TypeAlias = Literal["euler", "midpoint", "ralston", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
@@ -255,3 +303,38 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
 
 
 PRESETS = {"fast": fast, "paper": paper}
+
+
+MOST = 10.0
+SCOUT_STEPS = 400
+"""The scout is trained in a second or two: however little effort, it gets so many of its steps."""
+
+
+def scale(config: Config, effort: float) -> Config:
+    """The same training with `effort` times the steps; the queries stay."""
+    if not 0 < effort <= MOST:
+        raise ConfigError(f"effort is {effort}; it must lie above 0 and at most at {MOST:g}.")
+
+    def scaled(steps: int) -> int:
+        return math.ceil(steps * effort)
+
+    generator, distill = config.generator, config.distill
+    epochs = None if generator.epochs is None else scaled(generator.epochs)
+    return replace(
+        config,
+        surrogate=replace(config.surrogate, steps=scaled(config.surrogate.steps)),
+        generator=replace(generator, steps=scaled(generator.steps), epochs=epochs),
+        distill=replace(
+            distill,
+            surrogate_steps=scaled(distill.surrogate_steps),
+            generator_steps=scaled(distill.generator_steps),
+            settle_steps=scaled(distill.settle_steps),
+        ),
+        scout=replace(config.scout, steps=max(scaled(config.scout.steps), min(config.scout.steps, SCOUT_STEPS))),
+    )
+
+
+def afford(config: Config, queries: int) -> Config:
+    """The same training within so many queries; a larger number pays for more rounds."""
+    rounds = max(config.distill.rounds, queries // max(config.distill.queries, 1))
+    return replace(config, distill=replace(config.distill, rounds=rounds))

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.anchors import Anchors
-from models.config import Config
-from models.encoding import Encoder
-from models.scout import Scout
-from models.snapping import Snapper
-from models.surrogate import SurrogatePair
-from models.velocity import Velocity
+from .config import Config
+from .networks.ranker import Scout
+from .networks.surrogate import SurrogatePair
+from .networks.velocity import Velocity
+from .space.anchors import Anchors
+from .space.encoding import Encoder
+from .space.snapping import Snapper
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,0 @@
-"""The processes that train and explain."""

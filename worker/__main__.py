@@ -16,11 +16,11 @@ import typer
 from app import logs
 from app.db.engine import open_database
 from app.settings import Settings
-from worker.orphans import end_with_parent
+from worker.process import end_with_parent
 
 Part = Literal["explain", "train"]
 PARTS: dict[Part, tuple[str, ...]] = {
-    "explain": ("-m", "worker.explainer", "--with-parent"),
+    "explain": ("-m", "worker.explain_server", "--with-parent"),
     "train": ("-m", "worker", "--only", "train", "--with-parent"),
 }
 STOP_SECONDS = 60.0
@@ -53,7 +53,7 @@ def _train(settings: Settings) -> None:
 
         run_trainer()
         return
-    from worker.rq_worker import serve
+    from worker.trainer import serve
 
     database = open_database(settings.database, pool_size=4)
     try:

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.training.plan import ORACLE_QUERIES, VERIFIED_QUERIES
-from models.constraints import Constraints, compile_constraints
-from models.encoding import cost
+from models.arrays import Records, Targets
+from models.config import ORACLE_QUERIES, VERIFIED_QUERIES, SearchConfig
+from models.datasets.dataset import Labelled
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import agreement
 from models.errors import QueryLimitError
-from models.evaluation import answered_records
-from models.matrix import Records
+from models.evaluation.evaluation import answered_records
+from models.evaluation.oracle import OracleConfig, oracle
 from models.model import RecourseModel
-from models.oracle import OracleConfig, oracle
-from models.scoring import Targets
-from models.search import SearchConfig, explain
-from models.training import Labelled
+from models.search.search import explain
+from models.space.constraints import Constraints, compile_constraints
+from models.space.encoding import cost
 
 NEIGHBOURS = 8 + 32 + 128
 """The training records that are tried for each record: the oracle's first three waves."""

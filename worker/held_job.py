@@ -7,12 +7,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from app.db import job_events, jobs
-from app.db.engine import Database
-from app.db.jobs import Claim
-from app.db.types import AnyRow
-from app.ledger.ledger import utc_now
-from app.ledger.patience import with_patience
+from app.db.engine import Database, with_patience
+from app.db.tables import AnyRow, utc_now
+from app.train import jobs
+from app.train.jobs import Claim
 
 T = TypeVar("T")
 PATIENCE = timedelta(minutes=2)
@@ -42,8 +40,8 @@ class HeldJob:
             jobs.save_progress(connection, self.claim, progress)
             if not event:
                 return None
-            job_events.add(connection, self.tenant_id, self.id, "progress", progress, utc_now())
-            return job_events.thin_progress(connection, self.id)
+            jobs.add_event(connection, self.tenant_id, self.id, "progress", progress, utc_now())
+            return jobs.thin_progress(connection, self.id)
 
         return self.write(save)
 
@@ -56,7 +54,7 @@ class HeldJob:
     def log(self, message: str) -> None:
         """A line that the job's owner sees."""
         payload = {"message": message}
-        self.write(lambda c: job_events.add(c, self.tenant_id, self.id, "log", payload, utc_now()))
+        self.write(lambda c: jobs.add_event(c, self.tenant_id, self.id, "log", payload, utc_now()))
 
     def release(self) -> None:
         """Back into the queue, for whoever goes on with it."""
@@ -81,6 +79,6 @@ class HeldJob:
         def run(connection: Connection) -> None:
             change(connection)
             payload = {"state": state} | ({} if error is None else {"error": error})
-            job_events.add(connection, self.tenant_id, self.id, "state", payload, utc_now())
+            jobs.add_event(connection, self.tenant_id, self.id, "state", payload, utc_now())
 
         self.write(run)

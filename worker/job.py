@@ -17,16 +17,16 @@ import structlog
 from sqlalchemy import select
 
 from app import logs
-from app.commands.threads import one_thread
 from app.db.engine import Database, open_database
-from app.db.jobs import Claim
-from app.db.service_tables import Job
+from app.db.tables import Job
 from app.errors import LedgerUnavailableError, LostLeaseError, ReservationError, UnavailableError
 from app.settings import Settings
+from app.train.jobs import Claim
+from models.device import one_thread
 from models.errors import EnsembleError, RecourseError, StoppedError
-from worker.bench import open_bench
-from worker.exits import ENDED, LOST, ORPHANED, STOPPED
+from worker.context import open_bench
 from worker.held_job import HeldJob
+from worker.process import ENDED, LOST, ORPHANED, STOPPED
 from worker.training import run_training
 
 STDIN = 0

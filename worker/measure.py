@@ -6,19 +6,20 @@ ensemble, paid from the job's queries: null where none were left. `beside_oracle
 
 import numpy as np
 
-from app.training.plan import Plan
-from models.encoding import cost
+from app.train.request import Plan
+from models.arrays import Records, Targets
+from models.config import SearchConfig
+from models.datasets.dataset import Study
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import agreement, answered
 from models.errors import QueryLimitError
-from models.evaluation import answered_records
-from models.matrix import Records
+from models.evaluation.evaluation import answered_records
 from models.model import RecourseModel
-from models.polishing import count_changes
-from models.scoring import Targets, score_points
-from models.search import SearchConfig, explain
-from models.study import Study
+from models.search.local_search import count_changes
+from models.search.scoring import score_points
+from models.search.search import explain
+from models.space.encoding import cost
 from worker.beside_oracle import Sample, beside_oracle
 
 RECORDS = 200

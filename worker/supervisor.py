@@ -18,18 +18,16 @@ import structlog
 from sqlalchemy import Connection
 
 from app.artifacts import open_store
-from app.db import job_events, jobs
-from app.db.engine import Database
-from app.db.jobs import Claim
-from app.db.types import AnyRow
+from app.db.engine import Database, with_patience
+from app.db.tables import AnyRow, utc_now
 from app.errors import LedgerUnavailableError, LostLeaseError
-from app.ledger.ledger import Ledger, utc_now
-from app.ledger.patience import with_patience
-from app.services.jobs import end_hopeless, settle_reservation
+from app.ledger.ledger import Ledger
 from app.settings import Settings
-from app.training.places import job_folder
-from worker.exits import ENDED, LOST, STOPPED
+from app.train import jobs
+from app.train.jobs import Claim, job_folder
+from app.train.service import end_hopeless, settle_reservation
 from worker.held_job import PATIENCE, HeldJob
+from worker.process import ENDED, LOST, STOPPED
 
 POLL_SECONDS = 0.1
 RENEW_SECONDS = 1.0
@@ -72,7 +70,7 @@ class Supervisor:
             row = jobs.claim(connection, self._name, now, now + self._lease, job_id)
             if row is not None:
                 payload = {"state": row.state, "attempts": row.attempts}
-                job_events.add(connection, row.tenant_id, row.id, "state", payload, now)
+                jobs.add_event(connection, row.tenant_id, row.id, "state", payload, now)
             return row
 
         def run() -> AnyRow | None:
@@ -151,6 +149,6 @@ class Supervisor:
     def _row(self, held: HeldJob) -> AnyRow:
         """The job as it is now, whoever holds it."""
         with self._database.reading() as connection:
-            row = jobs.find(connection, held.tenant_id, held.id)
+            row = jobs.find_job(connection, held.tenant_id, held.id)
         assert row is not None, "jobs are never deleted"
         return row

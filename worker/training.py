@@ -1,39 +1,110 @@
-"""One job from its data to its published version; everything that was done before a crash is taken up again."""
+"""One job from its data to its published version; everything that was done before a crash is taken up again.
 
+The end of a training: files first, then one transaction that makes the version and ends the job, or does neither.
+"""
+
+import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from app.artifacts import check_digest
-from app.blackbox.metered import MeteredEnsemble
+from sqlalchemy import Connection
+
+from app.artifacts import ArtifactStore, check_digest
 from app.commands.train_run import check_top_features, with_overrides
-from app.db import datasets
-from app.db.types import AnyRow
+from app.datasets import service
+from app.datasets.reader import TableLimits, read_table
+from app.db.tables import AnyRow, utc_now
+from app.ensembles import directory
+from app.ensembles.bought import AnswerOwner
+from app.ensembles.metered import MeteredEnsemble
 from app.errors import NotFoundError
-from app.services.table_limits import TableLimits
-from app.services.uploaded_table import read_table
-from app.training.plan import Plan, make_plan
-from app.training.request import TrainRequest
-from models.datasets import Dataset
+from app.registry import queries
+from app.registry.queries import NewVersion
+from app.train import jobs
+from app.train.request import Plan, TrainRequest, make_plan
+from models.data.schema import Schema
+from models.datasets.dataset import Dataset, Study, make_study, study_of
+from models.ensemble.local import LocalEnsemble
 from models.errors import ConfigError
 from models.model import RecourseModel
-from models.pace import Checkpoints
-from models.schema import Schema
-from models.study import Study, make_study, study_of
-from models.training import train
-from worker.bench import Bench
-from worker.black_boxes import (
+from models.storage.artifact import save_model
+from models.training.checkpoint import Checkpoints
+from models.training.train import train
+from worker.context import Bench
+from worker.ensemble import (
     BlackBoxes,
+    dispatched_before,
     ensure_local,
     find_registered,
+    kept_alive,
     open_registered,
     registered_schema,
+    reserve_plan,
     train_local,
 )
+from worker.held_job import HeldJob
 from worker.measure import measure, member_accuracy
 from worker.progress import Units
-from worker.publish import Product, publish
-from worker.reserved import dispatched_before, kept_alive, reserve_plan
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What a training made; `ensemble` only where it was trained with the model."""
+
+    model: RecourseModel
+    ensemble: LocalEnsemble | None
+    owner: AnswerOwner
+    metrics: dict[str, object]
+
+
+def publish(held: HeldJob, store: ArtifactStore, name: str, activate: bool, product: Product) -> UUID:
+    """The id of the version. LostLeaseError: another trainer has the job, and this one leaves no trace but files."""
+    with tempfile.TemporaryDirectory(prefix="recourse-") as scratch:
+        folder = Path(scratch) / "model"
+        digest = save_model(product.model, folder, product.ensemble)
+        location = store.put_folder(folder, f"models/{held.tenant_id}/{digest}")
+    version = _version(held.id, location, digest, product)
+
+    def commit(connection: Connection) -> UUID:
+        jobs.held(connection, held.claim)
+        now = utc_now()
+        version_id = queries.publish(connection, held.tenant_id, name, version, activate, now)
+        jobs.finish(connection, held.claim, version_id, now)
+        if product.ensemble is not None and queries.active(connection, held.tenant_id, name) == version_id:
+            _serve_ensemble(connection, product, version)
+        payload = {"state": "done", "model_version_id": str(version_id)}
+        jobs.add_event(connection, held.tenant_id, held.id, "state", payload, now)
+        return version_id
+
+    return held.write(commit)
+
+
+def _version(job_id: UUID, location: str, digest: str, product: Product) -> NewVersion:
+    model = product.model
+    return NewVersion(
+        job_id=job_id,
+        location=location,
+        digest=digest,
+        ensemble_id=product.owner.ensemble_id,
+        ensemble_version=product.owner.version,
+        schema=model.encoder.schema.to_json(),
+        classes=list(model.classes),
+        metrics=product.metrics,
+        frontier=[{"price": at.price, "cost": at.cost, "agreement": at.agreement} for at in model.frontier],
+    )
+
+
+def _serve_ensemble(connection: Connection, product: Product, version: NewVersion) -> None:
+    """The ensemble that was trained with the active version is the one that is asked."""
+    assert product.ensemble is not None
+    members = list(product.ensemble.member_names)
+    owner = product.owner
+    directory.replace_members(
+        connection, owner.tenant_id, owner.ensemble_id, owner.version, members, version.classes, version.schema
+    )
 
 
 def run_training(bench: Bench) -> UUID:
@@ -67,7 +138,7 @@ def run_training(bench: Bench) -> UUID:
 def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Study:
     """The data set, split and encoded: by the schema that the ensemble was registered with, else by its own."""
     with bench.database.reading() as connection:
-        row = datasets.find(connection, bench.held.tenant_id, request.dataset_id)
+        row = service.find_row(connection, bench.held.tenant_id, request.dataset_id)
     if row is None:
         raise NotFoundError(f"there is no data set {request.dataset_id}")
     settings = bench.settings

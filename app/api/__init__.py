@@ -1,1 +1,0 @@
-"""The HTTP routes: a handler parses, calls one service function, shapes the reply."""

@@ -1,18 +1,74 @@
-"""/datasets: upload tables, and see what was uploaded."""
+"""/datasets: upload tables, and see what was uploaded.
+
+Bodies of /datasets.
+"""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import PurePath
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, File, Form, UploadFile
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, ResourcesDep
-from app.schemas.datasets import DatasetAnswer
-from app.schemas.fields import TEXT_PATTERN, ColumnName
-from app.schemas.paging import Page, PageQuery
-from app.schemas.problem import WITH_BODY, problems
-from app.services import datasets
+from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
+from app.api.problems import WITH_BODY, problems
+from app.datasets import service
+from app.fields import TEXT_PATTERN, ColumnName
+from models.data.columns import protected_kind, protected_notice
+
+LOANS_SCHEMA: dict[str, Any] = {
+    "version": 1,
+    "label": "approved",
+    "classes": ["no", "yes"],
+    "features": [
+        {"name": "income", "kind": "integer", "lower": 11000, "upper": 250000, "step": 1.0, "nullable": False},
+        {"name": "housing", "kind": "categorical", "categories": ["own", "rent"], "nullable": False},
+    ],
+}
+
+
+class DatasetAnswer(BaseModel):
+    """A data set as it was understood; change what is wrong with `overrides` of POST /train."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11",
+                    "name": "loans.csv",
+                    "digest": "9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab",
+                    "rows": 4000,
+                    "label": "approved",
+                    "schema": LOANS_SCHEMA,
+                    "class_counts": {"no": 2213, "yes": 1787},
+                    "created_at": "2026-01-31T09:30:00Z",
+                    "notices": [],
+                }
+            ]
+        },
+    )
+
+    id: UUID
+    name: str
+    digest: str = Field(description="SHA-256 of the file as it was sent.")
+    rows: int
+    label: str | None
+    described: dict[str, Any] = Field(
+        alias="schema", description="Kinds, bounds, steps and categories, inferred; no classes without a label."
+    )
+    class_counts: dict[str, int] | None
+    created_at: datetime
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def notices(self) -> list[str]:
+        """What to know before training: columns that were taken for protected attributes."""
+        names = [str(feature["name"]) for feature in self.described.get("features", [])]
+        return [protected_notice(name, kind) for name in names if (kind := protected_kind(name)) and name != self.label]
+
 
 router = APIRouter(prefix="/datasets", tags=["data sets"], route_class=KeyedRoute)
 
@@ -47,21 +103,21 @@ def upload(
 
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
-    sent = datasets.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
-    return DatasetAnswer.model_validate(datasets.keep_upload(resources, caller.tenant_id, sent))
+    sent = service.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
+    return DatasetAnswer.model_validate(service.keep_upload(resources, caller.tenant_id, sent))
 
 
 @router.get("", operation_id="list_datasets", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[DatasetAnswer]:
     """The data sets, newest first."""
-    found = datasets.list_datasets(database, caller.tenant_id, order)
+    found = service.list_datasets(database, caller.tenant_id, order)
     return Page(items=[DatasetAnswer.model_validate(row) for row in found.rows], next=found.next)
 
 
 @router.get("/{dataset_id}", operation_id="show_dataset", responses=problems(404))
 def show(dataset_id: UUID, caller: Caller, database: DatabaseDep) -> DatasetAnswer:
     """One data set."""
-    return DatasetAnswer.model_validate(datasets.find_dataset(database, caller.tenant_id, dataset_id))
+    return DatasetAnswer.model_validate(service.find_dataset(database, caller.tenant_id, dataset_id))
 
 
 def plain_name(filename: str | None) -> str:

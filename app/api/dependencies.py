@@ -1,29 +1,41 @@
-"""What handlers ask for: who is calling, and the parts of the service."""
+"""What handlers ask for: who is calling, and the parts of the service.
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+JSON as its standard has it: Python also reads NaN, and text that no database and no answer could hold.
+
+Server-sent events for one caller, who takes one of its tenant's places while they are sent.
+
+A page of a list, and how one is asked for.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
 from anyio import to_thread
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
 
-from app.api.strict_json import StrictRequest
 from app.artifacts import ArtifactStore
+from app.auth import principals
+from app.auth.principals import RANK, Principal
+from app.concurrency import Standing, StreamRoom
 from app.db.engine import Database
-from app.db.service_tables import Role
+from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder
+from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError, ForbiddenError
-from app.explaining.protocol import Explainer
-from app.ledger.ledger import Ledger, utc_now
+from app.explain.contract import Explainer
+from app.idempotency import KeyedBody
+from app.ledger.ledger import Ledger
 from app.metrics import Metrics
 from app.resources import Resources
-from app.services import sessions
-from app.services.idempotency import KeyedBody
-from app.services.key_cache import Principal
 from app.settings import Settings
-from app.training.protocol import TrainingQueue
+from app.train.queue import TrainingQueue
 
-RANK = {Role.VIEWER: 0, Role.CLIENT: 1, Role.ADMIN: 2}
 BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="An API key: rk_...")
 
 
@@ -43,8 +55,8 @@ async def authenticate(request: Request) -> Principal:
         principal = await to_thread.run_sync(identify, request)
     if _has_session(request) and request.method not in ("GET", "HEAD"):
         # What changes something must come from our own pages.
-        keyring, cookie = resources_of(request).keyring, request.cookies[sessions.COOKIE]
-        sessions.check_csrf(keyring, cookie, request.headers.get(sessions.CSRF_HEADER, ""))
+        keyring, cookie = resources_of(request).keyring, request.cookies[principals.COOKIE]
+        principals.check_csrf(keyring, cookie, request.headers.get(principals.CSRF_HEADER, ""))
     request.scope["principal"] = principal
     return principal
 
@@ -59,7 +71,9 @@ def identify(request: Request) -> Principal:
     """The same as the database has it now: it blocks, and remembers nothing."""
     resources = resources_of(request)
     if _has_session(request):
-        return sessions.resume(resources.database, resources.keyring, request.cookies[sessions.COOKIE], utc_now())
+        return principals.resume_session(
+            resources.database, resources.keyring, request.cookies[principals.COOKIE], utc_now()
+        )
     key = _sent_key(request)
     if not key:
         raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
@@ -67,7 +81,7 @@ def identify(request: Request) -> Principal:
 
 
 def _has_session(request: Request) -> bool:
-    return "Authorization" not in request.headers and sessions.COOKIE in request.cookies
+    return "Authorization" not in request.headers and principals.COOKIE in request.cookies
 
 
 def _sent_key(request: Request) -> str:
@@ -167,3 +181,68 @@ QueueDep = Annotated[TrainingQueue, Depends(_queue)]
 ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
 MetricsDep = Annotated[Metrics, Depends(_metrics)]
 IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
+
+
+class StrictRequest(Request):
+    """What is wrong with a body is raised as JSONDecodeError, which becomes a 400 that names the place."""
+
+    async def json(self) -> object:
+        body = await self.body()
+        try:
+            text = body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise json.JSONDecodeError("the body is not UTF-8", "", error.start) from error
+        value: object = json.loads(text, parse_constant=_refuse)
+        if "\\u" in text:
+            _check_text(value)
+        return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise json.JSONDecodeError(f"{constant} is no JSON number, send null", "", 0)
+
+
+def _check_text(value: object) -> None:
+    """An escape can name half of a character, which UTF-8 cannot write."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise json.JSONDecodeError("a text holds half of a surrogate pair", "", 0) from error
+
+
+class LiveStream(EventSourceResponse):
+    """The events, or OverloadedError before the first of them."""
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent], room: StreamRoom, tenant_id: int) -> None:
+        super().__init__(events)
+        self._room = room
+        self._tenant_id = tenant_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._room.place(self._tenant_id):
+            await super().__call__(scope, receive, send)
+
+
+def standing_of(request: Request) -> Standing:
+    """Of the key or the session that the request came with."""
+    return Standing(partial(identify, request))
+
+
+Item = TypeVar("Item", bound=BaseModel)
+
+
+class Page(BaseModel, Generic[Item]):
+    """Items, newest first unless said otherwise, and the cursor of the next page."""
+
+    items: list[Item]
+    next: str | None = Field(description="Pass it as `cursor` for the next page; null at the end.")
+
+
+async def _order(
+    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Items a page.")] = DEFAULT_LIMIT,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+) -> PageOrder:
+    return PageOrder(limit, cursor)
+
+
+PageQuery = Annotated[PageOrder, Depends(_order)]

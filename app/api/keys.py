@@ -1,14 +1,49 @@
-"""/keys: admins only."""
+"""/keys: admins only.
 
+Bodies of /keys.
+"""
+
+from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, ResourcesDep
-from app.schemas.keys import KeyAnswer, KeyBody, NewKeyAnswer
-from app.schemas.paging import Page, PageQuery
-from app.schemas.problem import WITH_BODY, problems
-from app.services import keys
+from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
+from app.api.problems import WITH_BODY, problems
+from app.auth import service
+from app.db.tables import Role
+from app.fields import TEXT_PATTERN, Body
+
+
+class KeyBody(Body):
+    """A key to make."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "loan system", "role": "client"}]})
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)]
+    role: Role = Role.CLIENT
+
+
+class KeyAnswer(BaseModel):
+    """A key, without what opens the door."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    name: str
+    role: Role
+    prefix: str = Field(description="The first eight characters after rk_, to tell keys apart.", examples=["3f9a1c07"])
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+class NewKeyAnswer(KeyAnswer):
+    """A new key: the only time that it is shown."""
+
+    key: str = Field(description="Shown once: only its digest is kept.", examples=["rk_3f9a1c07..."])
+
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=KeyedRoute)
 
@@ -16,18 +51,18 @@ router = APIRouter(prefix="/keys", tags=["keys"], route_class=KeyedRoute)
 @router.post("", status_code=201, operation_id="make_key", responses=problems(*WITH_BODY))
 def make(body: KeyBody, caller: AdminCaller, resources: ResourcesDep) -> NewKeyAnswer:
     """Make a key for the own tenant; it is shown once."""
-    key, row = keys.make_key(resources, caller.tenant_id, body.name, body.role)
+    key, row = service.make_key(resources, caller.tenant_id, body.name, body.role)
     return NewKeyAnswer(**KeyAnswer.model_validate(row).model_dump(), key=key.text)
 
 
 @router.get("", operation_id="list_keys", responses=problems())
 def page(order: PageQuery, caller: AdminCaller, database: DatabaseDep) -> Page[KeyAnswer]:
     """The own tenant's keys, revoked ones too."""
-    found = keys.list_keys(database, caller.tenant_id, order)
+    found = service.list_keys(database, caller.tenant_id, order)
     return Page(items=[KeyAnswer.model_validate(row) for row in found.rows], next=found.next)
 
 
 @router.delete("/{key_id}", status_code=204, operation_id="revoke_key", responses=problems(404, 409))
 def revoke(key_id: UUID, caller: AdminCaller, resources: ResourcesDep) -> None:
     """Revoke a key; other processes notice within RECOURSE_KEY_CACHE_SECONDS."""
-    keys.revoke_key(resources, caller.tenant_id, key_id)
+    service.revoke_key(resources, caller.tenant_id, key_id)

@@ -1,13 +1,95 @@
-"""/models: versions, and which of them answers."""
+"""/models: versions, and which of them answers.
+
+Bodies of /models.
+"""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute
-from app.schemas.fields import NameInPath
-from app.schemas.models import ActivateBody, ModelAnswer, ModelDetail, VersionAnswer
-from app.schemas.paging import Page, PageQuery
-from app.schemas.problem import WITH_BODY, problems
-from app.services import models
+from app.api.datasets import LOANS_SCHEMA
+from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, Page, PageQuery
+from app.api.problems import WITH_BODY, problems
+from app.fields import Body, NameInPath
+from app.registry import service
+
+MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
+VERSION: dict[str, Any] = {
+    "id": "9a55c110-5a38-4f0e-b9f6-0a1f6f0f7c11",
+    "number": 2,
+    "job_id": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
+    "digest": "9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab",
+    "ensemble": "loans",
+    "ensemble_version": "5a3c1e0b",
+    "schema": LOANS_SCHEMA,
+    "classes": ["no", "yes"],
+    "metrics": {
+        "expected": {"records": 200, "answered": 1.0, "agreement": 0.95, "cost": 1.87, "changes": 3.4},
+        "verified": {"records": 50, "agreement": 0.96, "unanimous": 0.78},
+        "beside_oracle": {
+            "records": 10,
+            "queries": 942,
+            "cost_ratio": 0.91,
+            "unverified": {"validity": 0.96, "unanimity": 0.7, "cost": 1.87},
+            "verified": {"validity": 1.0, "unanimity": 1.0, "cost": 1.89},
+            "oracle": {"validity": 1.0, "unanimity": 1.0, "cost": 2.07},
+        },
+        "queries": 1480,
+        "rows": 3600,
+        "members": {"knn": 0.83, "forest": 0.87},
+    },
+    "frontier": [{"price": 0.1, "cost": 1.2, "agreement": 0.99}],
+    "created_at": "2026-01-31T09:42:00Z",
+}
+
+
+class ModelAnswer(BaseModel):
+    """A model; its active version answers."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [MODEL]})
+
+    name: str
+    active_version: int | None
+    created_at: datetime
+
+
+class VersionAnswer(BaseModel):
+    """A version: what was trained, how good it is, and the hash of its files."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [VERSION]})
+
+    id: UUID
+    number: int
+    job_id: UUID
+    digest: str = Field(description="Hash of the content; checked whenever it is loaded.")
+    ensemble: str
+    ensemble_version: str
+    described: dict[str, Any] = Field(alias="schema")
+    classes: list[str]
+    metrics: Any = Field(description="Quality, measured on records that training did not see.")
+    frontier: Any = Field(description="What robustness costs: one point for each price.")
+    created_at: datetime
+
+
+class ModelDetail(ModelAnswer):
+    """A model and its versions, the newest first; `next` goes on with older ones."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [MODEL | {"versions": [VERSION], "next": None}]})
+
+    versions: list[VersionAnswer]
+    next: str | None
+
+
+class ActivateBody(Body):
+    """The version that is to answer from now on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 1}]})
+
+    version: int = Field(ge=1, lt=2**63)
+
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=KeyedRoute)
 
@@ -15,14 +97,14 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=KeyedRoute)
 @router.get("", operation_id="list_models", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[ModelAnswer]:
     """The models, newest first."""
-    found = models.list_models(database, caller.tenant_id, order)
+    found = service.list_models(database, caller.tenant_id, order)
     return Page(items=[ModelAnswer.model_validate(row) for row in found.rows], next=found.next)
 
 
 @router.get("/{name}", operation_id="show_model", responses=problems(404))
 def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseDep) -> ModelDetail:
     """A model and a page of its versions, with metrics and the cost-validity frontier."""
-    found = models.show_model(database, caller.tenant_id, name, order)
+    found = service.show_model(database, caller.tenant_id, name, order)
     head = ModelAnswer.model_validate(found.model).model_dump()
     shown = [VersionAnswer.model_validate(row) for row in found.versions.rows]
     return ModelDetail(**head, versions=shown, next=found.versions.next)
@@ -31,4 +113,4 @@ def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseD
 @router.post("/{name}/activate", operation_id="activate_version", responses=problems(*WITH_BODY, 404))
 def activate(name: NameInPath, body: ActivateBody, caller: ClientCaller, database: DatabaseDep) -> ModelAnswer:
     """Let another version answer: a newer one, or an older one to roll back."""
-    return ModelAnswer.model_validate(models.activate(database, caller.tenant_id, name, body.version))
+    return ModelAnswer.model_validate(service.activate(database, caller.tenant_id, name, body.version))

@@ -9,12 +9,12 @@ from fastapi import Request, Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import problems
-from app.api.dependencies import RANK, remembered, resources_of
+from app.api import problems
+from app.api.dependencies import StrictRequest, remembered, resources_of
 from app.api.explain import ROUTE, answer
-from app.api.strict_json import StrictRequest
-from app.db.service_tables import Role
-from app.schemas.explain import ExplainBody
+from app.auth.principals import RANK
+from app.db.tables import Role
+from app.explain.contract import ExplainBody
 from models.errors import RecourseError
 
 JSON = "application/json"

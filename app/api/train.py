@@ -1,12 +1,79 @@
-"""POST /train: a job is made, and answered before it begins."""
+"""POST /train: a job is made, and answered before it begins.
 
-from fastapi import APIRouter, Response
+/jobs: how a training gets on, live too, and how it is cancelled.
 
-from app.api.dependencies import ClientCaller, IdempotencyKey, KeyedRoute, ResourcesDep
-from app.schemas.problem import WITH_BODY, problems
-from app.schemas.train import JobAnswer, TrainBody
-from app.services import train
-from app.services.idempotency import REPLAYED, Answer
+Bodies of /train and /jobs.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from app.api.dependencies import (
+    Caller,
+    ClientCaller,
+    DatabaseDep,
+    IdempotencyKey,
+    KeyedRoute,
+    LiveStream,
+    Page,
+    PageQuery,
+    ResourcesDep,
+    standing_of,
+)
+from app.api.problems import WITH_BODY, problems
+from app.db.tables import AnyRow, JobState
+from app.fields import NAME_PATTERN
+from app.idempotency import REPLAYED, Answer
+from app.train import service
+from app.train.request import TrainBody
+
+
+class JobAnswer(BaseModel):
+    """A training job as it stands."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
+                    "model": "loans",
+                    "state": "running",
+                    "request": {"dataset_id": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "preset": "fast"},
+                    "progress": {"phase": "flow", "step": 120, "steps": 400, "loss": 0.41, "queries": 8000},
+                    "cancel_requested": False,
+                    "attempts": 1,
+                    "error": None,
+                    "model_version_id": None,
+                    "created_at": "2026-01-31T09:30:00Z",
+                    "started_at": "2026-01-31T09:30:01Z",
+                    "finished_at": None,
+                }
+            ]
+        },
+    )
+
+    id: UUID
+    model: str = Field(validation_alias="model_name")
+    state: JobState
+    request: dict[str, Any]
+    progress: dict[str, Any] | None = Field(description="Phase, step, steps, loss, queries, eta_seconds.")
+    cancel_requested: bool
+    attempts: int = Field(description="How often the job was begun since it last got further.")
+    error: str | None = Field(description="Why it failed, and what to do.")
+    model_version_id: UUID | None = Field(description="The version that it published.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
 
 router = APIRouter(tags=["training"], route_class=KeyedRoute)
 
@@ -24,9 +91,78 @@ def submit(body: TrainBody, caller: ClientCaller, resources: ResourcesDep, keyed
     def work() -> Answer:
         limit = resources.settings.max_queued_jobs
         found = (resources.database, resources.queue, caller.tenant_id)
-        row = train.submit(*found, body.model, body.request(), limit)
+        row = service.submit(*found, body.model, body.request(), limit)
         return Answer(202, JobAnswer.model_validate(row).model_dump_json())
 
     answer = resources.once.run(caller.tenant_id, "/train", keyed, work)
     headers = {REPLAYED: "true"} if answer.replayed else None
     return Response(answer.body, answer.status, headers, media_type="application/json")
+
+
+jobs_router = APIRouter(prefix="/jobs", tags=["training"], route_class=KeyedRoute)
+
+StateQuery = Annotated[JobState | None, Query(description="Only jobs in this state.")]
+ModelQuery = Annotated[str | None, Query(pattern=NAME_PATTERN, description="Only jobs of this model.")]
+LastEvent = Annotated[int, Header(alias="Last-Event-ID", ge=0, lt=2**63, description="Go on behind this event.")]
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events `state`, `progress` and `log`, until the job has ended.",
+        "content": {
+            "text/event-stream": {
+                "schema": {
+                    "type": "object",
+                    "description": "One event.",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "event": {"enum": ["state", "progress", "log"]},
+                        "data": {"type": "string", "description": "A JSON object."},
+                    },
+                },
+                "example": 'id: 7\nevent: progress\ndata: {"phase": "flow", "step": 120, "steps": 400}\n\n',
+            }
+        },
+    }
+}
+
+
+@jobs_router.get("", operation_id="list_jobs", responses=problems())
+def page(
+    order: PageQuery, caller: Caller, database: DatabaseDep, state: StateQuery = None, model: ModelQuery = None
+) -> Page[JobAnswer]:
+    """The jobs, newest first."""
+    found = service.list_jobs(database, caller.tenant_id, order, state, model)
+    return Page(items=[JobAnswer.model_validate(row) for row in found.rows], next=found.next)
+
+
+@jobs_router.get("/{job_id}", operation_id="show_job", responses=problems(404))
+def show(job_id: UUID, caller: Caller, database: DatabaseDep) -> JobAnswer:
+    """One job."""
+    return JobAnswer.model_validate(service.show_job(database, caller.tenant_id, job_id))
+
+
+@jobs_router.get(
+    "/{job_id}/events",
+    operation_id="follow_job",
+    response_class=EventSourceResponse,
+    responses={**problems(404), **STREAM},
+)
+async def events(
+    job_id: UUID, caller: Caller, resources: ResourcesDep, request: Request, last: LastEvent = 0
+) -> EventSourceResponse:
+    """The job's events as they happen. A stream that broke off goes on with the header Last-Event-ID."""
+    database, tenant_id = resources.database, caller.tenant_id
+    await to_thread.run_sync(service.show_job, database, tenant_id, job_id)
+    found = service.follow(database, tenant_id, job_id, last, standing_of(request))
+    return LiveStream(_told(found), resources.stream_room, tenant_id)
+
+
+@jobs_router.delete("/{job_id}", status_code=202, operation_id="cancel_job", responses=problems(404, 409))
+def cancel(job_id: UUID, caller: ClientCaller, database: DatabaseDep) -> JobAnswer:
+    """Cancel a job: at once if it waits, within seconds if it runs. What it had asked the ensemble stays charged."""
+    return JobAnswer.model_validate(service.cancel(database, caller.tenant_id, job_id))
+
+
+async def _told(events: AsyncIterator[AnyRow]) -> AsyncIterator[ServerSentEvent]:
+    async for event in events:
+        data = json.dumps({**event.payload, "at": event.at.isoformat()})
+        yield ServerSentEvent(data, event=event.kind, id=str(event.id))

@@ -1,1 +1,0 @@
-"""The commands of `recourse`, one file each; app/cli.py mounts them."""

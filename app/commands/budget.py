@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from app.db import ensembles, tenants
+from app.auth import queries
 from app.db.engine import Database, open_database
-from app.db.tables import Period
+from app.db.ledger_tables import Period
+from app.ensembles import directory
 from app.errors import NotFoundError
-from app.ledger.check import check as contradictions
-from app.ledger.export import ledger_csv
+from app.ledger.audit import check_ledger as contradictions
+from app.ledger.audit import ledger_csv
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.errors import RecourseError
@@ -75,10 +76,10 @@ def expire() -> None:
 
 def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
     with database.reading() as connection:
-        tenant_id = tenants.find(connection, tenant)
+        tenant_id = queries.find_tenant(connection, tenant)
         if tenant_id is None:
             raise NotFoundError(f"there is no tenant {tenant!r}: check the name")
-        row = ensembles.find(connection, tenant_id, ensemble)
+        row = directory.find_ensemble(connection, tenant_id, ensemble)
     if row is None:
         raise NotFoundError(f"tenant {tenant!r} has no ensemble {ensemble!r}: check the name")
     return tenant_id, row.id

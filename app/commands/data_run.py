@@ -6,10 +6,11 @@ import pandas as pd
 
 from app.commands.files import read_frame
 from app.settings import Settings
-from models.datasets import NAMES, Dataset, load
+from models.data.frames import plain_values
+from models.data.records import category_text
+from models.datasets import NAMES, load
+from models.datasets.dataset import Dataset
 from models.errors import DataError, TargetError
-from models.frames import plain_values
-from models.records import category_text
 
 
 def listed() -> str:

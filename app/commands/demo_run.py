@@ -14,17 +14,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.client import ENDED, RecourseClient
-from app.client_answers import Job
+from app.auth.service import ADMIN_FILE
 from app.commands.console import answers, notes
 from app.commands.remote_table import answer_table
 from app.errors import ServiceError
-from app.services.first_start import ADMIN_FILE
 from app.settings import Settings
+from models.data.frames import plain_values
+from models.data.records import Value
 from models.datasets.loans import loans
 from models.errors import ConfigError
-from models.frames import plain_values
-from models.records import Value
+from recourse_client.client import ENDED, RecourseClient
+from recourse_client.types import Job
 
 MODEL, TARGET = "loans", "approved"
 APPLICANTS = 3

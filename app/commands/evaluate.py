@@ -58,7 +58,7 @@ def evaluate(
     wanted = parse_seeds(seeds)
     from app.commands.evaluate_run import run_evaluation
     from app.commands.evaluate_table import evaluation_json, evaluation_table
-    from app.commands.threads import one_thread
+    from models.device import one_thread
 
     settings = TrainSettings(preset, ensemble, members, queries, top_features, device, effort)
     order = EvaluateOrder(data, label, schema, wanted, records, max_queries, settings)

@@ -8,10 +8,9 @@ from app.commands.evaluate import EvaluateOrder
 from app.commands.progress import Bars
 from app.commands.train_config import choose_members, make_config
 from app.commands.train_run import check_top_features, read_data, train_pair
+from models.datasets.dataset import make_study
 from models.device import find_device
-from models.evaluation import EvaluationConfig, Quality, evaluate
-from models.published import PUBLISHED, Published
-from models.study import make_study
+from models.evaluation.evaluation import PUBLISHED, EvaluationConfig, Published, Quality, evaluate
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.evaluate_run import Measured
-from models.evaluation import Quality
-from models.published import Published
+from models.evaluation.evaluation import Published, Quality
 
 FIGURES: dict[str, Callable[[Quality], float]] = {
     "validity": lambda quality: quality.validity,

@@ -111,7 +111,7 @@ def explain(
     from app.commands.explain_json import report_json
     from app.commands.explain_run import run_explanations
     from app.commands.explain_table import report_table
-    from app.commands.threads import one_thread
+    from models.device import one_thread
 
     dial = (price, robustness, min_agreement, max_queries)
     order = ExplainOrder(folder, records, target, frozen, bounds, ways, k, *dial, candidates, seed, limit_rows, device)

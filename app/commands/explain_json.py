@@ -3,7 +3,7 @@
 import json
 
 from app.commands.explain_run import ExplainReport
-from app.explaining.documents import explanation_document
+from app.explain.answer import explanation_document
 
 
 def report_json(report: ExplainReport) -> str:

@@ -9,16 +9,16 @@ from rich.progress import track
 from app.commands.explain import ExplainOrder
 from app.commands.records import ReadRecords, read_rows
 from app.commands.requests import parse_directions, parse_ranges
-from models.answers import Explanation, Status
-from models.artifact import ENSEMBLE_FOLDER, load_ensemble_of, load_model
-from models.constraints import Constraints
+from models.config import SearchConfig
+from models.data.schema import Schema
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
 from models.model import RecourseModel
-from models.rules import merge_rules
-from models.schema import Schema
-from models.sealed import check_seal
-from models.search import SearchConfig, explain, target_codes
+from models.search.answers import Explanation, Status
+from models.search.search import explain, target_codes
+from models.space.constraints import Constraints, merge_rules
+from models.storage.artifact import ENSEMBLE_FOLDER, load_ensemble_of, load_model
+from models.storage.sealed import check_seal
 
 BATCH = 200
 """Records searched at once: an answer does not depend on its batch, the memory does."""

@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from app.commands.explain_run import ExplainReport
-from models.answers import Counterfactual, Diagnosis, Explanation, Status
-from models.records import Value
+from models.data.records import Value
+from models.search.answers import Counterfactual, Diagnosis, Explanation, Status
 
 COLOURS = {
     Status.ROBUST: "green",

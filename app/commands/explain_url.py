@@ -4,13 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.client import RecourseClient
-from app.client_answers import Answer
 from app.commands.records import read_rows
 from app.commands.requests import parse_directions, parse_ranges
+from models.data.records import from_records
+from models.data.schema import Schema
 from models.errors import ConfigError, RecordError
-from models.records import from_records
-from models.schema import Schema
+from recourse_client.client import RecourseClient
+from recourse_client.types import Answer
 
 KEY_VARIABLE = "RECOURSE_KEY"
 MAX_QUERIES = 10

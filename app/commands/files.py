@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.codes import code_positions
-from models.documents import read_mapping
+from models.data.frames import MISSING_TEXTS, code_positions, with_floats
+from models.data.json_fields import read_mapping
 from models.errors import DataError, SchemaError
-from models.frames import MISSING_TEXTS, with_floats
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -26,7 +25,7 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
         endings = ", ".join((*CSV_ENDINGS, *PARQUET_ENDINGS))
         raise DataError(f"The file '{path}' has an unknown ending; the endings are {endings}.")
     try:
-        return _read_csv(path, as_text) if name.endswith(CSV_ENDINGS) else with_floats(pd.read_parquet(path))
+        return _read_csv_file(path, as_text) if name.endswith(CSV_ENDINGS) else with_floats(pd.read_parquet(path))
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file '{path}' is empty; it needs a header line and rows.") from error
     except UnicodeDecodeError as error:
@@ -59,7 +58,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
-def _read_csv(path: Path, as_text: bool) -> pd.DataFrame:
+def _read_csv_file(path: Path, as_text: bool) -> pd.DataFrame:
     codes = _check_lines(path)
     texts = str if as_text else dict.fromkeys(codes, str)
     return pd.read_csv(path, dtype=texts, low_memory=False, keep_default_na=False, na_values=MISSING_TEXTS)

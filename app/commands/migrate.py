@@ -2,7 +2,7 @@
 
 import typer
 
-from app.db import schema
+from app.db import migrations
 from app.db.engine import open_database
 from app.settings import Settings
 
@@ -14,9 +14,9 @@ def migrate() -> None:
     """Bring the database of RECOURSE_DATABASE_URL (else SQLite in RECOURSE_VAR_DIR) to the newest revision."""
     database = open_database(Settings().database)
     try:
-        before = schema.current_revision(database)
-        schema.upgrade(database)
-        typer.echo(f"{before or 'empty'} -> {schema.current_revision(database)}")
+        before = migrations.current_revision(database)
+        migrations.upgrade(database)
+        typer.echo(f"{before or 'empty'} -> {migrations.current_revision(database)}")
     finally:
         database.close()
 

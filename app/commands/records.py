@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.commands.files import read_frame
+from models.arrays import Records
+from models.data.frames import plain_values
+from models.data.records import category_text, check_names, check_record
+from models.data.schema import Feature, Schema
 from models.errors import RecordError
-from models.frames import plain_values
-from models.matrix import Records
-from models.records import category_text, check_names, check_record
-from models.schema import Feature, Schema
 
 _TRUTH = {"true": "True", "false": "False"}
 """pandas reads these as truth values in a training file, whose categories are then True and False."""

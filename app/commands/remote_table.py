@@ -5,7 +5,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.client_answers import Answer, Counterfactual, Explanation
+from recourse_client.types import Answer, Counterfactual, Explanation
 
 COLOURS = {"robust": "green", "already_target": "green", "valid": "yellow"}
 

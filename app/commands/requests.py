@@ -6,9 +6,9 @@ A name with a comma in it is quoted where several are listed, as in CSV: purpose
 from collections.abc import Sequence
 
 from app.commands.choices import listed
+from models.data.schema import Direction, Feature, Schema
 from models.errors import ConstraintError
-from models.rules import Range
-from models.schema import Direction, Feature, Schema
+from models.space.constraints import Range
 
 
 def parse_ranges(schema: Schema, texts: Sequence[str]) -> dict[str, Range]:

@@ -10,17 +10,16 @@ import structlog
 import uvicorn
 
 from app import logs, loop
+from app.auth.keyring import open_keyring
+from app.auth.service import set_up
 from app.commands.console import notes
-from app.db import schema
+from app.db import migrations
 from app.db.engine import Database, open_database
-from app.explaining.protocol import Explainer
-from app.keys import open_keyring
-from app.main import create_app
+from app.explain.contract import Explainer
+from app.main import create_app, keep_up
 from app.metrics import Metrics
-from app.services.first_start import set_up
-from app.services.upkeep import keep_up
 from app.settings import Settings
-from app.training.protocol import TrainingQueue
+from app.train.queue import TrainingQueue
 from models.errors import ConfigError
 
 GRACE_SECONDS = 30
@@ -39,11 +38,11 @@ def run(host: str | None, port: int | None) -> None:
 def prepare(settings: Settings, database: Database) -> None:
     """The tables and the first key. A database of our own is migrated here, a shared one by `recourse migrate`."""
     if database.engine.dialect.name == "sqlite":
-        schema.upgrade(database)
-    elif schema.current_revision(database) != schema.newest_revision():
+        migrations.upgrade(database)
+    elif migrations.current_revision(database) != migrations.newest_revision():
         raise ConfigError(
-            f"the database is at revision {schema.current_revision(database) or 'none'}, this program needs "
-            f"{schema.newest_revision()}: run `recourse migrate`"
+            f"the database is at revision {migrations.current_revision(database) or 'none'}, this program needs "
+            f"{migrations.newest_revision()}: run `recourse migrate`"
         )
     first = set_up(settings, database, open_keyring(settings))
     if first is not None:
@@ -95,12 +94,12 @@ async def _announce(server: uvicorn.Server, host: str) -> None:
 def _open_explainer(settings: Settings, database: Database, metrics: Metrics) -> Explainer:
     """Imported only here: the one in this process needs torch, which an API with workers has not."""
     if settings.explainer_url is not None:
-        from app.explaining.remote import RemoteExplainer
+        from app.explain.remote import RemoteExplainer
 
         urls = [url.strip() for url in settings.explainer_url.split(",") if url.strip()]
         key = settings.worker_key
         return RemoteExplainer(urls, None if key is None else key.get_secret_value())
-    from app.explaining.opening import open_resident
+    from app.explain.engine.resident import open_resident
 
     explainer = open_resident(settings, database, metrics.registry)
     explainer.start()
@@ -109,10 +108,10 @@ def _open_explainer(settings: Settings, database: Database, metrics: Metrics) ->
 
 def _open_queue(settings: Settings) -> TrainingQueue:
     if settings.redis_url is not None:
-        from app.training.redis_queue import RedisQueue
+        from app.train.queue import RedisQueue
 
         return RedisQueue(settings.redis_url.get_secret_value())
-    from app.training.spawned import SpawnedQueue
+    from app.train.queue import SpawnedQueue
 
     return SpawnedQueue(settings)
 

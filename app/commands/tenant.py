@@ -4,9 +4,9 @@ from contextlib import closing
 
 import typer
 
+from app.auth.keyring import open_keyring
+from app.auth.service import add_tenant
 from app.db.engine import open_database
-from app.keys import open_keyring
-from app.services.keys import add_tenant
 from app.settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Tenants: lenders that share a service.")

@@ -55,9 +55,9 @@ def train(
 
 
 def _train(order: TrainOrder) -> None:
-    from app.commands.threads import one_thread
     from app.commands.train_run import run_training
     from app.commands.train_table import next_command, summary
+    from models.device import one_thread
 
     with one_thread():
         trained = run_training(order, notes())

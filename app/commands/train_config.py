@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from app.commands.choices import TrainSettings
-from models.config import PRESETS, Config
-from models.effort import afford, scale
+from models.config import PRESETS, Config, afford, scale
 from models.ensemble.recipes import MEMBER_NAMES
 from models.errors import ConfigError
 

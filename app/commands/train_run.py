@@ -14,18 +14,17 @@ from app.commands.files import read_overrides
 from app.commands.progress import Bars
 from app.commands.train import TrainOrder
 from app.commands.train_config import choose_members, make_config
-from models.artifact import save_model
-from models.column_check import check_columns
 from models.config import Config
-from models.datasets import Dataset
+from models.data.columns import check_columns
+from models.data.schema import override_table
+from models.datasets.dataset import Dataset, Labelled, Study, make_study
 from models.device import find_device
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.recipes import Mode
 from models.errors import ConfigError
 from models.model import RecourseModel
-from models.schema import override_table
-from models.study import Study, make_study
-from models.training import Labelled, train
+from models.storage.artifact import save_model
+from models.training.train import train
 
 
 @dataclass(frozen=True, eq=False)

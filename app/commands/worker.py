@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.training.environment import ONE_THREAD
+from app.settings import ONE_THREAD
 
 app = typer.Typer(add_completion=False)
 

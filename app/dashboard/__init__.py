@@ -1,1 +1,0 @@
-"""What people see: pages over the same JSON API that programs use."""

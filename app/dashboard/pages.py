@@ -1,18 +1,60 @@
-"""The pages: the frame comes from here, what moves is fetched by their scripts from the JSON API."""
+"""The pages: the frame comes from here, what moves is fetched by their scripts from the JSON API.
 
-from typing import Annotated
+A page and the JSON beside it share an address: whoever asks for HTML, as a browser does, gets the page.
+
+The dashboard's routes. They come first: a page's route steps aside for whoever does not ask for HTML.
+
+/sign-in and /sign-out. A key is exchanged for a session; other sites can neither sign people in nor out.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request, Response
+from anyio import to_thread
+from fastapi import APIRouter, Depends, FastAPI, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
+from starlette.routing import Match
+from starlette.types import Scope
 
-from app.api.dependencies import RANK, Caller, DatabaseDep, LedgerDep, ResourcesDep
-from app.dashboard.page_route import PageRoute
+from app.api.dependencies import Caller, DatabaseDep, LedgerDep, ResourcesDep, authenticate
+from app.api.problems import Refusals
+from app.auth import principals
+from app.auth.principals import RANK
+from app.dashboard import figures, rendering
 from app.dashboard.rendering import render
-from app.db.service_tables import Role
-from app.errors import NotFoundError
-from app.services import explanations, sessions
-from app.services.budgets import list_budgets
-from app.services.paging import MOST_ITEMS, PageOrder
+from app.db.paging import MOST_ITEMS, PageOrder
+from app.db.tables import Role, utc_now
+from app.ensembles.budgets import list_budgets
+from app.errors import AuthenticationError, ForbiddenError, NotFoundError
+from app.explain import decisions
+
+SEE_OTHER = 303
+
+
+class PageRoute(APIRoute):
+    """Matches only requests for HTML; shows the door to those who are not signed in."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("Accept", ""):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            try:
+                await authenticate(request)
+            except AuthenticationError:
+                return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", SEE_OTHER)
+            return await handle(request)
+
+        return checked
+
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -21,7 +63,7 @@ PAGES = (("/", "Budgets"), ("/explain", "Explain"), ("/models", "Models"), ("/jo
 
 async def _frame(request: Request, caller: Caller, resources: ResourcesDep) -> dict[str, object]:
     """What every page shows: where one is, and as whom."""
-    cookie = request.cookies.get(sessions.COOKIE, "")
+    cookie = request.cookies.get(principals.COOKIE, "")
     admin, rank = caller.role is Role.ADMIN, RANK[caller.role]
     return {
         "path": request.url.path,
@@ -29,7 +71,7 @@ async def _frame(request: Request, caller: Caller, resources: ResourcesDep) -> d
         "role": caller.role.value,
         "may_write": rank >= RANK[Role.CLIENT],
         "admin": admin,
-        "csrf": sessions.csrf_token(resources.keyring, cookie) if cookie else "",
+        "csrf": principals.csrf_token(resources.keyring, cookie) if cookie else "",
     }
 
 
@@ -70,8 +112,80 @@ def keys(frame: Frame) -> Response:
 def explanation(explanation_id: UUID, frame: Frame, caller: Caller, database: DatabaseDep) -> Response:
     """The decision record, to read and to print."""
     try:
-        row = explanations.find_explanation(database, caller.tenant_id, explanation_id)
+        row = decisions.find_explanation(database, caller.tenant_id, explanation_id)
     except NotFoundError:
         told = {"title": "No such record", "message": f"There is no decision record {explanation_id} among yours."}
         return render("refused.html", {**frame, **told}, 404)
     return render("explanation.html", {**frame, "decision": row})
+
+
+def install_dashboard(app: FastAPI) -> None:
+    app.state.refusals = Refusals()
+    for part in (router, sign_in_router, figures.figures_router, rendering.assets_router):
+        app.include_router(part)
+    # Who uses a wrong method is told the right ones; not those of pages, which stand beside a call of the API.
+    app.state.routes += [
+        route for part in (sign_in_router, figures.figures_router, rendering.assets_router) for route in part.routes
+    ]
+
+
+sign_in_router = APIRouter(include_in_schema=False)
+REFUSED = 401
+
+
+@sign_in_router.get("/sign-in")
+async def form(target: Annotated[str, Query(alias="next", max_length=500)] = "/") -> Response:
+    return render("sign_in.html", {"next": _own_path(target), "message": None})
+
+
+@sign_in_router.post("/sign-in")
+async def sign_in(
+    request: Request,
+    resources: ResourcesDep,
+    key: Annotated[str, Form(max_length=1000)] = "",
+    target: Annotated[str, Form(alias="next", max_length=500)] = "/",
+) -> Response:
+    """The key's session as a cookie that scripts cannot read and other sites cannot send.
+
+    Behind a proxy that has the TLS only the browser knows that there is any: it names the page that the form is on.
+    """
+    _check_origin(request)
+    try:
+        principal = await to_thread.run_sync(resources.keys.look_up, key.strip())
+    except AuthenticationError:
+        message = "This key is unknown or was revoked. Ask an admin for a new one."
+        return render("sign_in.html", {"next": _own_path(target), "message": message}, REFUSED)
+    answer = RedirectResponse(_own_path(target), SEE_OTHER)
+    answer.set_cookie(
+        principals.COOKIE,
+        principals.begin_session(resources.keyring, principal, utc_now()),
+        max_age=int(principals.LIFETIME.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure="https" in (request.url.scheme, urlsplit(request.headers.get("Origin", "")).scheme),
+    )
+    return answer
+
+
+@sign_in_router.post("/sign-out")
+async def sign_out(request: Request, resources: ResourcesDep) -> Response:
+    """The session ends here as well as in this browser."""
+    _check_origin(request)
+    if cookie := request.cookies.get(principals.COOKIE):
+        await to_thread.run_sync(principals.end_cookie_session, resources.database, resources.keyring, cookie)
+    answer = RedirectResponse("/sign-in", SEE_OTHER)
+    answer.delete_cookie(principals.COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def _check_origin(request: Request) -> None:
+    """Browsers name the page that a form came from."""
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        raise ForbiddenError(f"the form came from {origin[:100]}, not from this service: open /sign-in here")
+
+
+def _own_path(target: str) -> str:
+    """A path of ours; anything that a browser could take for another host becomes the first page."""
+    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if safe else "/"

@@ -1,29 +1,79 @@
-"""The ledger's tables and the root of all; the service's are in service_tables.py. Each row belongs to a tenant.
+"""Column types that behave alike on SQLite and on Postgres.
 
-The migrations must match these files, and a test compares them.
+The tables of the service: keys, data sets, jobs, models, explanations. They share the metadata of tables.py.
+
+`models.active_version_id` and `jobs.model_version_id` have no foreign key: the tables would point at each other in a
+circle, and the rows that they name are never deleted.
+
+The one way to read a tenant's rows: whatever else a query asks for, it begins here.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import (
+    JSON,
+    BigInteger,
     CheckConstraint,
+    ColumnElement,
+    DateTime,
+    Dialect,
     ForeignKey,
     ForeignKeyConstraint,
+    FromClause,
     Index,
-    LargeBinary,
+    Integer,
     MetaData,
+    Row,
+    Select,
     String,
     Text,
     UniqueConstraint,
     Uuid,
+    select,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
 
-from app.db.types import BIG_ID, DOCUMENT, Document, UtcDateTime
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
+"""A 64-bit key that SQLite, too, counts up by itself."""
+
+DOCUMENT = JSON(none_as_null=True)
+"""A JSON document; None is NULL, and not the document `null`."""
+
+Document: TypeAlias = Any
+"""What a JSON column holds: whoever wrote it knows its form, and checks it when it is read back."""
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+"""A row whose columns the table names."""
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment in UTC: aware on the way in and on the way out, whatever the database keeps."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"the time {value.isoformat()} has no time zone: pass an aware datetime")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -32,35 +82,6 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s",
     "pk": "pk_%(table_name)s",
 }
-
-OPEN_ONLY = text("state = 'open'")
-
-
-class Period(StrEnum):
-    """How often a budget starts anew."""
-
-    NONE = "none"
-    DAY = "day"
-    MONTH = "month"
-
-
-class State(StrEnum):
-    """The life of a reservation: open, then closed once, by its owner or by expiry."""
-
-    OPEN = "open"
-    SETTLED = "settled"
-    EXPIRED = "expired"
-
-
-class Kind(StrEnum):
-    """What a ledger entry records."""
-
-    OPEN = "open"
-    LIMIT = "limit"
-    RESERVE = "reserve"
-    DISPATCH = "dispatch"
-    SETTLE = "settle"
-    EXPIRE = "expire"
 
 
 class Tables(DeclarativeBase):
@@ -79,134 +100,205 @@ class Tenant(Tables):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
-class EnsembleRow(Tables):
-    """A black-box ensemble of a tenant; `version` names its members and its schema, hence the answers that it gives."""
+UNFINISHED_ONLY = text("state IN ('queued', 'running')")
 
-    __tablename__ = "ensembles"
+
+class Role(StrEnum):
+    """What a key may do: a viewer reads; a client also uploads, trains, explains and predicts; an admin does all."""
+
+    VIEWER = "viewer"
+    CLIENT = "client"
+    ADMIN = "admin"
+
+
+class JobState(StrEnum):
+    """The life of a training job."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ApiKey(Tables):
+    """A key of a tenant; the key itself is not kept, only its keyed digest."""
+
+    __tablename__ = "api_keys"
     __table_args__ = (
-        UniqueConstraint("tenant_id", "name"),
-        UniqueConstraint("tenant_id", "id"),
-        CheckConstraint("kind IN ('local', 'remote')", name="kind_known"),
+        CheckConstraint("role IN ('admin', 'client', 'viewer')", name="role_known"),
+        Index("ix_api_keys_page", "tenant_id", "created_at", "id"),
     )
 
-    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
     tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
     name: Mapped[str] = mapped_column(String(100))
-    version: Mapped[str] = mapped_column(String(100))
+    role: Mapped[str] = mapped_column(String(10))
+    prefix: Mapped[str] = mapped_column(String(8))
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    kind: Mapped[str] = mapped_column(String(10), server_default="local")
-    members: Mapped[Document | None] = mapped_column(DOCUMENT)
-    classes: Mapped[Document | None] = mapped_column(DOCUMENT)
-    schema: Mapped[Document | None] = mapped_column(DOCUMENT)
-    endpoints: Mapped[Document | None] = mapped_column(DOCUMENT)
-    """Where a remote ensemble is, without its credentials."""
-    credentials: Mapped[str | None] = mapped_column(Text)
-    """The credential of each endpoint, encrypted; see app/keys.py."""
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
-class Budget(Tables):
-    """The limit that a tenant sets on an ensemble, and how often it starts anew."""
+class EndedSession(Tables):
+    """A session of the dashboard that was signed out of; `until` it would have ended by itself."""
 
-    __tablename__ = "budgets"
+    __tablename__ = "ended_sessions"
+    __table_args__ = (Index("ix_ended_sessions_until", "until"),)
+
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    until: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class DatasetRow(Tables):
+    """An uploaded table; `location` names its file in the artifact store."""
+
+    __tablename__ = "datasets"
+    __table_args__ = (Index("ix_datasets_page", "tenant_id", "created_at", "id"),)
+
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    name: Mapped[str] = mapped_column(String(200))
+    location: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(String(64))
+    rows: Mapped[int] = mapped_column(BIG_ID)
+    label: Mapped[str | None] = mapped_column(Text)
+    schema: Mapped[Document] = mapped_column(DOCUMENT)
+    class_counts: Mapped[Document | None] = mapped_column(DOCUMENT)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class Job(Tables):
+    """A training job: the truth, whatever the queue says. Who holds the fence and the lease may write it."""
+
+    __tablename__ = "jobs"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),
-        CheckConstraint("query_limit >= 0", name="limit_not_negative"),
-        CheckConstraint("period IN ('none', 'day', 'month')", name="period_known"),
+        CheckConstraint("state IN ('queued', 'running', 'done', 'failed', 'cancelled')", name="state_known"),
+        Index("ix_jobs_page", "tenant_id", "created_at", "id"),
+        Index("ix_jobs_unfinished", "created_at", sqlite_where=UNFINISHED_ONLY, postgresql_where=UNFINISHED_ONLY),
     )
 
-    tenant_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
-    ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
-    period: Mapped[str] = mapped_column(String(10))
-    query_limit: Mapped[int] = mapped_column(BIG_ID)
-    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    model_name: Mapped[str] = mapped_column(String(100))
+    state: Mapped[str] = mapped_column(String(10))
+    request: Mapped[Document] = mapped_column(DOCUMENT)
+    fence: Mapped[int] = mapped_column(BIG_ID)
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    worker: Mapped[str | None] = mapped_column(Text)
+    cancel_requested: Mapped[bool]
+    progress: Mapped[Document | None] = mapped_column(DOCUMENT)
+    attempts: Mapped[int] = mapped_column(BIG_ID)
+    reservation_id: Mapped[UUID | None] = mapped_column(Uuid)
+    checkpoint: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(Text)
+    model_version_id: Mapped[UUID | None] = mapped_column(Uuid)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
-class Account(Tables):
-    """The counters of one budget in one period: the row that every reservation has to pass.
+class JobEvent(Tables):
+    """What happened to a job, in order; a stream of events starts again after any id."""
 
-    `ceiling` is what the database itself enforces. It equals the limit, save after the limit was lowered below what was
-    already promised: then it stays at what was promised, so that no open reservation is broken.
-    """
-
-    __tablename__ = "accounts"
+    __tablename__ = "job_events"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["budgets.tenant_id", "budgets.ensemble_id"]),
-        UniqueConstraint("tenant_id", "ensemble_id", "period_key"),
-        UniqueConstraint("tenant_id", "id"),
-        CheckConstraint("used >= 0 AND reserved >= 0 AND query_limit >= 0", name="not_negative"),
-        CheckConstraint("used + reserved <= ceiling AND query_limit <= ceiling", name="within_ceiling"),
+        CheckConstraint("kind IN ('state', 'progress', 'log')", name="kind_known"),
+        Index("ix_job_events_job", "job_id", "id"),
     )
 
     id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
     tenant_id: Mapped[int] = mapped_column(BIG_ID)
-    ensemble_id: Mapped[int] = mapped_column(BIG_ID)
-    period: Mapped[str] = mapped_column(String(10))
-    period_key: Mapped[str] = mapped_column(String(10))
-    query_limit: Mapped[int] = mapped_column(BIG_ID)
-    ceiling: Mapped[int] = mapped_column(BIG_ID)
-    used: Mapped[int] = mapped_column(BIG_ID)
-    reserved: Mapped[int] = mapped_column(BIG_ID)
+    job_id: Mapped[UUID] = mapped_column(Uuid, ForeignKey("jobs.id"))
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(10))
+    payload: Mapped[Document] = mapped_column(DOCUMENT)
 
 
-class ReservationRow(Tables):
-    """Queries promised to one request; `fence` names its present owner."""
+class ModelRow(Tables):
+    """A name under which versions are published; the active one answers."""
 
-    __tablename__ = "reservations"
+    __tablename__ = "models"
+    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    active_version_id: Mapped[UUID | None] = mapped_column(Uuid)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class ModelVersion(Tables):
+    """A trained model, never changed; `job_id` is unique, so that a job publishes once, however often it is resumed."""
+
+    __tablename__ = "model_versions"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "account_id"], ["accounts.tenant_id", "accounts.id"]),
-        CheckConstraint("dispatched >= 0 AND dispatched <= amount AND amount > 0", name="dispatched_within_amount"),
-        CheckConstraint("state IN ('open', 'settled', 'expired')", name="state_known"),
-        # Not on expires_at: each dispatch moves it, and a dispatch should touch no index.
-        Index("ix_reservations_open", "account_id", sqlite_where=OPEN_ONLY, postgresql_where=OPEN_ONLY),
+        ForeignKeyConstraint(["tenant_id", "model_id"], ["models.tenant_id", "models.id"]),
+        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),
+        UniqueConstraint("model_id", "number"),
+        UniqueConstraint("tenant_id", "id"),
+        CheckConstraint("number >= 1", name="number_positive"),
     )
 
     id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
     tenant_id: Mapped[int] = mapped_column(BIG_ID)
-    account_id: Mapped[int] = mapped_column(BIG_ID)
-    amount: Mapped[int] = mapped_column(BIG_ID)
-    dispatched: Mapped[int] = mapped_column(BIG_ID)
-    state: Mapped[str] = mapped_column(String(10))
-    fence: Mapped[int] = mapped_column(BIG_ID)
+    model_id: Mapped[UUID] = mapped_column(Uuid)
+    number: Mapped[int] = mapped_column(BIG_ID)
+    job_id: Mapped[UUID] = mapped_column(Uuid, ForeignKey("jobs.id"), unique=True)
+    location: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(String(64))
+    ensemble_id: Mapped[int] = mapped_column(BIG_ID)
+    ensemble_version: Mapped[str] = mapped_column(String(100))
+    schema: Mapped[Document] = mapped_column(DOCUMENT)
+    classes: Mapped[Document] = mapped_column(DOCUMENT)
+    metrics: Mapped[Document | None] = mapped_column(DOCUMENT)
+    frontier: Mapped[Document | None] = mapped_column(DOCUMENT)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
-class Entry(Tables):
-    """One line of the ledger: what it added to each counter. Triggers refuse to change or delete it.
+class Explanation(Tables):
+    """The decision record of one explained record: what was asked, what was answered, what it cost."""
 
-    No foreign keys: they would slow down the busiest path, the step that writes an entry has just read the rows that it
-    names, and `recourse budget check` looks for orphans.
-    """
-
-    __tablename__ = "ledger_entries"
+    __tablename__ = "explanations"
     __table_args__ = (
-        CheckConstraint("kind IN ('open', 'limit', 'reserve', 'dispatch', 'settle', 'expire')", name="kind_known"),
-        Index("ix_ledger_entries_account", "account_id", "at"),
+        ForeignKeyConstraint(["tenant_id", "model_version_id"], ["model_versions.tenant_id", "model_versions.id"]),
+        Index("ix_explanations_page", "tenant_id", "created_at", "id"),
     )
 
-    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
     tenant_id: Mapped[int] = mapped_column(BIG_ID)
-    account_id: Mapped[int] = mapped_column(BIG_ID)
-    reservation_id: Mapped[UUID | None] = mapped_column(Uuid)
-    kind: Mapped[str] = mapped_column(String(10))
-    at: Mapped[datetime] = mapped_column(UtcDateTime)
-    query_limit: Mapped[int] = mapped_column(BIG_ID)
-    reserved: Mapped[int] = mapped_column(BIG_ID)
-    dispatched: Mapped[int] = mapped_column(BIG_ID)
-    used: Mapped[int] = mapped_column(BIG_ID)
+    model_version_id: Mapped[UUID] = mapped_column(Uuid)
+    request_id: Mapped[str] = mapped_column(String(100))
+    position: Mapped[int] = mapped_column(BIG_ID)
+    target: Mapped[str] = mapped_column(Text)
+    record: Mapped[Document] = mapped_column(DOCUMENT)
+    order: Mapped[Document] = mapped_column(DOCUMENT)
+    status: Mapped[str] = mapped_column(String(20))
+    answer: Mapped[Document] = mapped_column(DOCUMENT)
+    queries: Mapped[int] = mapped_column(BIG_ID)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
-class BoughtAnswer(Tables):
-    """What an ensemble answered for one record: paid for once, then free. The record itself is kept as a hash only."""
+class Idempotency(Tables):
+    """The answer that a key was given, so that a repeated request gets the same one."""
 
-    __tablename__ = "bought_answers"
-    __table_args__ = (ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),)
+    __tablename__ = "idempotency"
+    __table_args__ = (
+        CheckConstraint("state IN ('open', 'done')", name="state_known"),
+        Index("ix_idempotency_created_at", "created_at"),
+    )
 
-    tenant_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
-    ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
-    version: Mapped[str] = mapped_column(String(100), primary_key=True)
-    record_key: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True)
-    probabilities: Mapped[bytes] = mapped_column(LargeBinary)
-    members_answered: Mapped[int] = mapped_column(BIG_ID)
-    bought_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"), primary_key=True, autoincrement=False)
+    route: Mapped[str] = mapped_column(String(100), primary_key=True)
+    key: Mapped[str] = mapped_column(String(200), primary_key=True)
+    body_digest: Mapped[str] = mapped_column(String(64))
+    state: Mapped[str] = mapped_column(String(10))
+    status: Mapped[int | None] = mapped_column(BIG_ID)
+    response: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+def owned(table: FromClause, tenant_id: int, *also: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    """The rows of one tenant, whole, and further columns beside them."""
+    return select(table, *also).where(table.c.tenant_id == tenant_id)

@@ -1,1 +1,0 @@
-"""The ledger: never one query too many."""

@@ -11,7 +11,7 @@ limit that way without knowing: such a change has to say `restart`.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias, TypeVar
 from uuid import UUID, uuid4
@@ -19,14 +19,12 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.db import accounts, budgets, reservations
-from app.db.engine import Database
-from app.db.tables import Period, State
-from app.db.types import AnyRow
+from app.db.engine import Database, with_patience
+from app.db.ledger_tables import Period, State
+from app.db.tables import AnyRow, utc_now
 from app.errors import ConflictError, ReservationError, UnknownBudgetError
-from app.ledger.patience import with_patience
-from app.ledger.periods import period_end, period_key, period_keys
-from app.ledger.results import Balance, Reservation, Settlement
+from app.ledger import queries, steps
+from app.ledger.balance import Balance, Reservation, Settlement, period_end, period_key, period_keys
 from models.errors import ConfigError, QueryLimitError
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -35,10 +33,6 @@ T = TypeVar("T")
 EXPIRE_BATCH = 500
 MOST_QUERIES = 10**15
 """The largest limit: its sums still fit into a counter of the database."""
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Ledger:
@@ -72,14 +66,14 @@ class Ledger:
         now = self._clock()
 
         def change(connection: Connection) -> Balance:
-            before = budgets.lock(connection, tenant_id, ensemble_id)
+            before = queries.lock_budget(connection, tenant_id, ensemble_id)
             kept = period or (Period.NONE if before is None else Period(before.period))
             if before is not None and not restart:
                 _check_period(connection, tenant_id, ensemble_id, kept, now)
             key = period_key(kept, now)
-            budgets.put(connection, tenant_id, ensemble_id, kept, limit, now)
-            accounts.open_account(connection, tenant_id, ensemble_id, kept, key, limit, now)
-            accounts.change_limits(connection, tenant_id, ensemble_id, kept, key, limit, now)
+            queries.put_budget(connection, tenant_id, ensemble_id, kept, limit, now)
+            queries.open_account(connection, tenant_id, ensemble_id, kept, key, limit, now)
+            queries.change_limits(connection, tenant_id, ensemble_id, kept, key, limit, now)
             return _balance(connection, tenant_id, ensemble_id, now)
 
         return self._write(change)
@@ -88,7 +82,7 @@ class Ledger:
         """ConflictError if `set_limit` with this period would need `restart`."""
 
         def look(connection: Connection) -> None:
-            if period is not None and budgets.find(connection, tenant_id, ensemble_id) is not None:
+            if period is not None and queries.find_budget(connection, tenant_id, ensemble_id) is not None:
                 _check_period(connection, tenant_id, ensemble_id, period, self._clock())
 
         self._read(look)
@@ -132,7 +126,7 @@ class Ledger:
         def charge(connection: Connection) -> bool:
             now = self._clock()
             owner = (reservation.tenant_id, reservation.id, reservation.fence)
-            return reservations.dispatch(connection, *owner, count, now, now + self._lease)
+            return steps.dispatch(connection, *owner, count, now, now + self._lease)
 
         if not self._step(charge):
             raise self._refusal(reservation, count)
@@ -141,9 +135,7 @@ class Ledger:
         """Close the reservation: what was dispatched is used, the rest is released. A second call changes nothing."""
 
         def close(connection: Connection) -> AnyRow | None:
-            return reservations.settle(
-                connection, reservation.tenant_id, reservation.id, reservation.fence, self._clock()
-            )
+            return steps.settle(connection, reservation.tenant_id, reservation.id, reservation.fence, self._clock())
 
         closed = self._step(close)
         if closed is not None:
@@ -158,12 +150,10 @@ class Ledger:
         settlements = []
         now, full = self._clock(), True
         while full:
-            overdue = self._read(lambda c: reservations.overdue(c, now, EXPIRE_BATCH))
+            overdue = self._read(lambda c: steps.overdue_reservations(c, now, EXPIRE_BATCH))
             full = len(overdue) == EXPIRE_BATCH
             for tenant_id, reservation_id in overdue:
-                closed = self._step(
-                    partial(reservations.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now)
-                )
+                closed = self._step(partial(steps.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now))
                 if closed is not None:
                     settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
         return settlements
@@ -172,13 +162,13 @@ class Ledger:
         """Move the lease on, for an owner that is busy without asking anything."""
         now = self._clock()
         owner = (reservation.tenant_id, reservation.id, reservation.fence)
-        if not self._write(lambda connection: reservations.renew(connection, *owner, now, now + self._lease)):
+        if not self._write(lambda connection: steps.renew_reservation(connection, *owner, now, now + self._lease)):
             raise self._refusal(reservation, 0)
 
     def take_over(self, tenant_id: int, reservation_id: UUID) -> Reservation:
         """Become the owner of a crashed process's reservation; from now on the old owner can dispatch nothing."""
         expires_at = self._clock() + self._lease
-        taken = self._write(lambda c: reservations.change_owner(c, tenant_id, reservation_id, expires_at))
+        taken = self._write(lambda c: steps.change_owner(c, tenant_id, reservation_id, expires_at))
         if taken is None:
             raise ReservationError(
                 f"reservation {reservation_id} is not open, so it cannot be taken over: make a new one"
@@ -190,7 +180,7 @@ class Ledger:
             now = self._clock()
             keys = period_keys(now)
             owner = (reservation.tenant_id, ensemble_id, reservation.id)
-            return reservations.hold(connection, *owner, reservation.amount, keys, now, now + self._lease)
+            return steps.hold(connection, *owner, reservation.amount, keys, now, now + self._lease)
 
         try:
             held = self._step(hold)
@@ -202,7 +192,7 @@ class Ledger:
         return held or self._find(reservation) is not None
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
-        return self._read(lambda connection: reservations.find(connection, reservation.tenant_id, reservation.id))
+        return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
 
     def _refusal(self, reservation: Reservation, count: int) -> Exception:
         """Why the guard did not find its row."""
@@ -242,12 +232,12 @@ class Ledger:
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
-    budget = budgets.find(connection, tenant_id, ensemble_id)
+    budget = queries.find_budget(connection, tenant_id, ensemble_id)
     if budget is None:
         raise _no_budget(tenant_id, ensemble_id)
     period = Period(budget.period)
     key = period_key(period, now)
-    account = accounts.find(connection, tenant_id, ensemble_id, key)
+    account = queries.find_account(connection, tenant_id, ensemble_id, key)
     used, reserved = (account.used, account.reserved) if account is not None else (0, 0)
     return Balance(period, key, period_end(period, now), budget.query_limit, used, reserved)
 
@@ -257,7 +247,7 @@ def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, peri
     balance = _balance(connection, tenant_id, ensemble_id, now)
     if period is balance.period or not (balance.used or balance.reserved):
         return
-    account = accounts.find(connection, tenant_id, ensemble_id, period_key(period, now))
+    account = queries.find_account(connection, tenant_id, ensemble_id, period_key(period, now))
     counted = 0 if account is None else account.used + account.reserved
     present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
     fact = f"the period {period_key(period, now)!r} would count from {counted}"
@@ -265,11 +255,11 @@ def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, peri
 
 
 def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> None:
-    budget = budgets.lock(connection, tenant_id, ensemble_id)
+    budget = queries.lock_budget(connection, tenant_id, ensemble_id)
     if budget is None:
         raise _no_budget(tenant_id, ensemble_id)
     key = period_key(Period(budget.period), now)
-    accounts.open_account(connection, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
+    queries.open_account(connection, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
 
 
 def _settlement(reservation_id: UUID, state: State, row: AnyRow) -> Settlement:

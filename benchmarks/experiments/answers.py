@@ -8,15 +8,16 @@ import numpy as np
 from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.processor import processor_seconds
 from benchmarks.rivals.rival import NO_QUERIES, Queries
-from models.encoding import cost
+from models.arrays import Records
+from models.config import SearchConfig
+from models.data.records import check_record
 from models.ensemble.meter import QueryMeter
 from models.ensemble.votes import votes
-from models.evaluation import Cases
-from models.matrix import Records
+from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
-from models.polishing import count_changes
-from models.records import check_record
-from models.search import SearchConfig, explain
+from models.search.local_search import count_changes
+from models.search.search import explain
+from models.space.encoding import cost
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,21 +9,18 @@ import torch
 from benchmarks.quality_cache import TrainingCache
 from benchmarks.quality_run import Places, config_for
 from benchmarks.quality_store import Job
-from models.config import Config
+from models.arrays import Records, Targets
+from models.config import Config, SearchConfig, scale
 from models.datasets import load
-from models.dial import price_within
-from models.effort import scale
-from models.encoding import Encoder
+from models.datasets.dataset import Study, make_study
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
-from models.evaluation import Cases, choose_cases
-from models.matrix import Records
+from models.evaluation.evaluation import PUBLISHED, Cases, choose_cases
+from models.evaluation.outliers import OutlierDetectors, fit_detectors
 from models.model import RecourseModel
-from models.outliers import OutlierDetectors, fit_detectors
-from models.published import PUBLISHED
-from models.scoring import Targets, score_points
-from models.search import SearchConfig
-from models.study import Study, make_study
+from models.search.frontier import price_within
+from models.search.scoring import score_points
+from models.space.encoding import Encoder
 
 BUDGET_SHARE = 0.985
 """The dial is set to this share of the cost that is to be met: the test records may cost a little more."""

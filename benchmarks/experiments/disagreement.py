@@ -19,8 +19,8 @@ from benchmarks.experiments.uncertainty import (
     tail_ratio,
     variance,
 )
-from models.matrix import Records
-from models.scoring import Targets, score_points
+from models.arrays import Records, Targets
+from models.search.scoring import score_points
 
 TEST_ROWS = 600
 BINS = 10

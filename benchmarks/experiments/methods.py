@@ -14,11 +14,10 @@ from benchmarks.rivals.ceflow import CeFlow
 from benchmarks.rivals.packaged import Packaged
 from benchmarks.rivals.product_mip import ProductMip
 from benchmarks.rivals.rival import Problem, Queries, Rival
-from models.config import Config
-from models.constraints import Constraints, compile_constraints
-from models.evaluation import Cases
-from models.oracle import oracle
-from models.search import SearchConfig
+from models.config import Config, SearchConfig
+from models.evaluation.evaluation import Cases
+from models.evaluation.oracle import oracle
+from models.space.constraints import Constraints, compile_constraints
 
 LEAN, LEAN_QUERIES = "densityflow-lean", 240
 """Half of the queries and a fifth of the steps: what a lender of little data would train."""

@@ -9,11 +9,11 @@ from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import Experiment, Measure, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
+from models.arrays import Records
+from models.datasets.dataset import Labelled
 from models.ensemble.votes import votes
 from models.errors import DataError
-from models.evaluation import Cases
-from models.matrix import Records
-from models.training import Labelled
+from models.evaluation.evaluation import Cases
 
 FEMALE = Measure("female", "higher")
 RICH = ">50K"

@@ -22,9 +22,9 @@ from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import REAL, Experiment, Measure, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
-from models.density import draw_noise
-from models.matrix import Encoded
+from models.arrays import Encoded
 from models.model import RecourseModel
+from models.networks.density import draw_noise
 
 Floats: TypeAlias = NDArray[np.float64]
 Estimator: TypeAlias = Callable[[Encoded, Encoded, int], Floats]

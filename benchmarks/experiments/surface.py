@@ -12,7 +12,7 @@ from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import COST, VALIDITY, Experiment, Measured, Row, Scope
 from benchmarks.experiments.pictures import panels, save
 from benchmarks.experiments.summary import mean_of
-from models.search import SearchConfig
+from models.config import SearchConfig
 
 VALID, COSTS = (1.0, 1.25, 1.5, 1.75, 2.0), (0.2, 0.3, 0.4, 0.5, 0.6)
 """The paper's grid."""

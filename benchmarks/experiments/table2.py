@@ -15,8 +15,8 @@ from benchmarks.experiments.methods import DIALS, METHODS, OURS, VERIFIED, answe
 from benchmarks.experiments.pictures import COLOURS, PAPER_COLOUR, panels, save
 from benchmarks.experiments.published import PAPER
 from benchmarks.experiments.summary import mean_curve, mean_of
-from models.frontier import PRICES
-from models.search import SearchConfig
+from models.config import SearchConfig
+from models.search.frontier import PRICES
 
 CHEAP = (3.0, 6.0)
 """Prices above those that the frontier is measured at: some rivals spend very little."""

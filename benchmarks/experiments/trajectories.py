@@ -14,8 +14,8 @@ from benchmarks.experiments.experiment import COST, SYNTHETIC, VALIDITY, Experim
 from benchmarks.experiments.methods import RIVALS, rival_answers
 from benchmarks.experiments.pictures import COLOURS, panels, save
 from benchmarks.experiments.ways import ways
-from models.matrix import Records
-from models.scoring import score_points
+from models.arrays import Records
+from models.search.scoring import score_points
 
 METHODS = ("product_mip", "ceflow", "betarce", "argument", "densityflow")
 SHOWN = 12

@@ -4,11 +4,11 @@ import numpy as np
 
 from benchmarks.experiments.answers import Answers, answer
 from benchmarks.experiments.bench import Bench
-from models.constraints import Constraints, compile_constraints
-from models.evaluation import Cases
-from models.matrix import Records
-from models.records import check_record
-from models.trajectory import trace
+from models.arrays import Records
+from models.data.records import check_record
+from models.evaluation.evaluation import Cases
+from models.search.trajectory import trace
+from models.space.constraints import Constraints, compile_constraints
 
 
 def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:

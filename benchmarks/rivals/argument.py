@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rivals.rival import NO_QUERIES, CountedEnsemble, Problem, Queries, squared_distances
-from models.matrix import Records
-from models.scoring import Targets
+from models.arrays import Records, Targets
 
 Semantics: TypeAlias = Literal["s", "d"]
 Valid: TypeAlias = NDArray[np.bool_]

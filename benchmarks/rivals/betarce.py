@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.rivals.rival import NO_QUERIES, CountedEnsemble, Problem, Queries
 from benchmarks.rivals.spheres import SphereConfig, grow_spheres
+from models.arrays import Records, Targets
 from models.ensemble.votes import beta_lower_bound, votes
-from models.matrix import Records
-from models.scoring import Targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from benchmarks.rivals.real_nvp import FlowTraining, RealNvp, train_flow
 from benchmarks.rivals.relu import ReluConfig, predict_classes, train_relu
 from benchmarks.rivals.rival import NO_QUERIES, Problem, Queries
-from models.encoding import cost
-from models.matrix import Encoded, Records
-from models.scoring import Targets
+from models.arrays import Encoded, Records, Targets
+from models.space.encoding import cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from typing import IO, Literal, TypeAlias
 import numpy as np
 
 from benchmarks.rivals.rival import NO_QUERIES, CountedEnsemble, Problem, Queries
+from models.arrays import Records, Targets
+from models.data.schema import Schema
 from models.errors import MissingDataError, RecourseError
-from models.matrix import Records
-from models.schema import Schema
-from models.scoring import Targets
 
 Package: TypeAlias = Literal["dice", "nice"]
 

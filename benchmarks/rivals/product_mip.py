@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.rivals.program import Inputs, Program, add_inputs, add_network, solve
 from benchmarks.rivals.relu import ReluConfig, predict_classes, relu_layers, target_lead, train_relu
 from benchmarks.rivals.rival import NO_QUERIES, Problem, Queries
-from models.matrix import Encoded, Records
-from models.scoring import Targets
+from models.arrays import Encoded, Records, Targets
 
 SHARES = (0.125, 0.25, 0.5, 1.0)
 """The balls that are searched one after the other, as shares of the distance to the nearest known answer."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from models.encoding import Encoder
-from models.matrix import Encoded
-from models.schema import Kind
+from models.arrays import Encoded
+from models.data.schema import Kind
+from models.space.encoding import Encoder
 
 Floats = NDArray[np.float64]
 Layers = list[tuple[Floats, Floats]]

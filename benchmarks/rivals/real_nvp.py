@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.matrix import Encoded
+from models.arrays import Encoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.matrix import Encoded
-from models.scoring import Targets
+from models.arrays import Encoded, Targets
 
 
 @dataclass(frozen=True, slots=True)

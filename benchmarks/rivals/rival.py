@@ -6,12 +6,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.encoding import Encoder
+from models.arrays import Encoded, Records, Targets
+from models.datasets.dataset import Labelled
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
-from models.matrix import Encoded, Records
-from models.scoring import Targets
-from models.training import Labelled
+from models.space.encoding import Encoder
 
 UNLIMITED = 2**62
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from models.encoding import Encoder
-from models.matrix import Encoded, Records
+from models.arrays import Encoded, Records
+from models.space.encoding import Encoder
 
 Accept: TypeAlias = Callable[[Records, NDArray[np.intp]], NDArray[np.bool_]]
 """Decoded records (r, F) and the case of each (r,) -> whether each is accepted (r,)"""

@@ -7,7 +7,7 @@ Revises:
 import sqlalchemy as sa
 from alembic import op
 
-from app.db.types import BIG_ID, UtcDateTime
+from app.db.tables import BIG_ID, UtcDateTime
 
 revision = "0001"
 down_revision = None

@@ -7,7 +7,7 @@ Revises: 0001
 import sqlalchemy as sa
 from alembic import op
 
-from app.db.types import BIG_ID, UtcDateTime
+from app.db.tables import BIG_ID, UtcDateTime
 
 revision = "0002"
 down_revision = "0001"

@@ -7,7 +7,7 @@ Revises: 0002
 import sqlalchemy as sa
 from alembic import op
 
-from app.db.types import BIG_ID, DOCUMENT, UtcDateTime
+from app.db.tables import BIG_ID, DOCUMENT, UtcDateTime
 
 revision = "0003"
 down_revision = "0002"

@@ -7,7 +7,7 @@ Revises: 0003
 import sqlalchemy as sa
 from alembic import op
 
-from app.db.types import BIG_ID, UtcDateTime
+from app.db.tables import BIG_ID, UtcDateTime
 
 revision = "0004"
 down_revision = "0003"

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from models.datasets.dataset import Dataset
-from models.datasets.loans import loans
-from models.datasets.public import PUBLIC_NAMES, read_public
-from models.datasets.split import Split, split
-from models.datasets.synthetic import chessboard, circles, four_blobs, moons, spirals
-from models.errors import ConfigError
+from ..errors import ConfigError
+from .dataset import Dataset, Split
+from .loans import loans
+from .public import PUBLIC_NAMES, read_public
+from .synthetic import chessboard, circles, four_blobs, moons, spirals
 
 __all__ = ["NAMES", "Dataset", "Split", "load", "split"]
 

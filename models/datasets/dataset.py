@@ -1,9 +1,34 @@
-"""What every data set is: a frame, its label, and what its schema needs to be told."""
+"""What every data set is: a frame, its label, and what its schema needs to be told.
+
+Training, validation and test rows, 6:2:2 in every class.
+
+A data set made ready for one run: encoded, and split in three.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+
+from ..arrays import Records, Targets
+from ..data.frames import labels_to_codes, to_records
+from ..data.infer import infer_schema
+from ..data.schema import Schema
+from ..errors import DataError
+from ..space.encoding import Encoder
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Records (n, F) and their class codes (n,)."""
+
+    records: Records
+    labels: Targets
+
+    def __len__(self) -> int:
+        return len(self.records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,3 +39,60 @@ class Dataset:
     frame: pd.DataFrame
     label: str
     overrides: Mapping[str, object] = field(default_factory=dict)
+
+
+_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers in ascending order; together they are all rows, each one once."""
+
+    train: NDArray[np.intp]
+    validation: NDArray[np.intp]
+    test: NDArray[np.intp]
+
+
+def split(labels: NDArray[np.int64], seed: int) -> Split:
+    """labels (n,), three rows or more a class; a class is never absent from a part, however rare it is"""
+    random = np.random.default_rng(seed)
+    train: list[NDArray[np.intp]] = []
+    validation: list[NDArray[np.intp]] = []
+    test: list[NDArray[np.intp]] = []
+    for label in np.unique(labels):
+        rows = random.permutation(np.flatnonzero(labels == label))
+        if len(rows) < 3:
+            raise DataError(f"Class {label} has {len(rows)} rows; a split in three needs at least 3.")
+        size = max(1, round(_SHARE * len(rows)))
+        test.append(rows[:size])
+        validation.append(rows[size : 2 * size])
+        train.append(rows[2 * size :])
+    return Split(*(np.sort(np.concatenate(part)) for part in (train, validation, test)))
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The three parts of a data set, and the encoder that was fitted to the first."""
+
+    encoder: Encoder
+    training: Labelled
+    validation: Labelled
+    test: Labelled
+
+
+def make_study(dataset: Dataset, seed: int) -> Study:
+    """The seed decides the split alone, 6:2:2 in every class."""
+    return study_of(infer_schema(dataset.frame, dataset.label, dataset.overrides), dataset.frame, seed)
+
+
+def study_of(schema: Schema, frame: pd.DataFrame, seed: int) -> Study:
+    """The same for a schema that is known; the frame has its columns and its label."""
+    if schema.label not in frame.columns:
+        columns = ", ".join(map(str, frame.columns))
+        raise DataError(f"There is no label column '{schema.label}'; the columns are {columns}.")
+    records, labels = to_records(schema, frame), labels_to_codes(schema, frame[schema.label])
+    parts = split(labels, seed)
+    training, validation, test = (
+        Labelled(records[rows], labels[rows]) for rows in (parts.train, parts.validation, parts.test)
+    )
+    return Study(Encoder.fit(schema, training.records), training, validation, test)

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from models.datasets.dataset import Dataset
+from .dataset import Dataset
 
 RATE = 0.08
 EMPLOYMENT = {"salaried": 0.4, "self-employed": -0.1, "contract": -0.3, "retired": 0.2, "unemployed": -1.2}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.datasets.dataset import Dataset
-from models.errors import DataError, MissingDataError
-from models.protected import protected_kind
-from models.schema import override_table
+from ..data.columns import protected_kind
+from ..data.schema import override_table
+from ..errors import DataError, MissingDataError
+from .dataset import Dataset
 
 
 @dataclass(frozen=True)

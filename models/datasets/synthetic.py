@@ -10,8 +10,8 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.datasets import make_moons
 
-from models.datasets.dataset import Dataset
-from models.errors import ConfigError
+from ..errors import ConfigError
+from .dataset import Dataset
 
 PAPER_ROWS = 3000
 _LEAST_ROWS = 18

@@ -1,1 +1,0 @@
-"""The black boxes: the seven local models and the protocol that they share."""

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from catboost import CatBoostClassifier, CatBoostError
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.errors import ArtifactError
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from ..errors import ArtifactError
+from .member import require_every_class
 
 FILE = "catboost.cbm"
 

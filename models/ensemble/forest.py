@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree._tree import Tree
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.ensemble.skops_file import load_estimator, save_estimator
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from .member import load_estimator, require_every_class, save_estimator
 
 FILE = "forest.skops"
 TRUSTED = ("sklearn.tree._tree.Tree",)

@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.ensemble.skops_file import load_estimator, save_estimator
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from .member import load_estimator, require_every_class, save_estimator
 
 FILE = "knn.skops"
 LEAF = 120  # the fastest of 15 to 400 on Adult

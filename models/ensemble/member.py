@@ -1,22 +1,23 @@
 """One model of the local ensemble: a recipe (hyperparameters) that is fitted into a member (a trained model).
 
 Members see encoded points (n, D), as in the paper; class codes are 0..K-1 and every class occurs in training.
+
+Rows drawn by class, so that a rare class is never lost.
+
+scikit-learn models as skops files: no pickle, and no type but the ones that the caller names.
+
+skops is imported where it is needed: that takes more than a second, which every process would pay at its start.
 """
 
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import DataError
-from models.matrix import Encoded
-
-Probabilities: TypeAlias = NDArray[np.float64]
-"""(n, K), rows sum to 1."""
-
-Codes: TypeAlias = NDArray[np.int64]
-"""(n,) class codes, 0..K-1."""
+from ..arrays import Codes, Encoded, Probabilities
+from ..errors import ArtifactError, DataError
 
 
 class Member(Protocol):
@@ -59,3 +60,60 @@ def require_every_class(y: Codes, classes: int) -> None:
     if counts.min() < 2:
         code = int(counts.argmin())
         raise DataError(f"Class {code} has {counts[code]} of {len(y)} training rows; the models need at least 2.")
+
+
+Rows = NDArray[np.intp]
+
+LEAST = 3
+"""Rows of a class that a subsample keeps: one for each fold of a cross-validation."""
+
+
+def stratified_rows(y: Codes, limit: int, seed: int) -> Rows:
+    """About `limit` of the n rows in ascending order, each class in its share and with at least three rows; y (n,)."""
+    if len(y) <= limit:
+        return np.arange(len(y))
+    return np.sort(
+        np.concatenate([rows[: max(LEAST, round(len(rows) * limit / len(y)))] for rows in _shuffled(y, seed)])
+    )
+
+
+def hold_out(y: Codes, share: float, seed: int) -> tuple[Rows, Rows]:
+    """Rows to learn from and rows to validate on, both ascending; a class keeps at least one row to learn from."""
+    by_class = _shuffled(y, seed)
+    held = [min(len(rows) - 1, max(1, round(len(rows) * share))) for rows in by_class]
+    learn = np.concatenate([rows[count:] for rows, count in zip(by_class, held, strict=True)])
+    validate = np.concatenate([rows[:count] for rows, count in zip(by_class, held, strict=True)])
+    return np.sort(learn), np.sort(validate)
+
+
+def _shuffled(y: Codes, seed: int) -> list[Rows]:
+    """The rows of each class that occurs, shuffled."""
+    generator = np.random.default_rng(seed)
+    return [generator.permutation(np.flatnonzero(y == code)) for code in np.unique(y)]
+
+
+Estimator = TypeVar("Estimator")
+
+
+def save_estimator(estimator: object, path: Path) -> None:
+    import skops.io
+
+    skops.io.dump(estimator, path)
+
+
+def load_estimator(path: Path, kind: type[Estimator], trusted: tuple[str, ...]) -> Estimator:
+    """The estimator in the file, which is a `kind` made of the types that skops knows and the `trusted` ones."""
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    if not path.is_file():
+        raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
+    try:
+        estimator = skops.io.load(path, trusted=list(trusted))
+    except UntrustedTypesFoundException as error:
+        raise ArtifactError(f"The model file '{path}' holds types that are not allowed: {error}") from error
+    except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, EOFError) as error:
+        raise ArtifactError(f"The model file '{path}' is damaged ({error}); train the ensemble anew.") from error
+    if not isinstance(estimator, kind):
+        raise ArtifactError(f"The model file '{path}' holds a {type(estimator).__name__}, not a {kind.__name__}.")
+    return estimator

@@ -6,9 +6,9 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from models.ensemble.protocol import Ensemble
-from models.errors import ConfigError, EnsembleError, QueryLimitError
-from models.matrix import Records
+from ..arrays import Records
+from ..errors import ConfigError, EnsembleError, QueryLimitError
+from .protocol import Ensemble
 
 Ask = Callable[[Records], NDArray[np.float64]]
 

@@ -10,9 +10,8 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.ensemble.skops_file import load_estimator, save_estimator
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from .member import load_estimator, require_every_class, save_estimator
 
 FILE = "mlp.skops"
 TRUSTED = ("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",)

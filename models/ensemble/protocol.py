@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from models.matrix import Records
+from ..arrays import Records
 
 
 class Ensemble(Protocol):

@@ -12,11 +12,9 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.ensemble.sampling import stratified_rows
-from models.ensemble.skops_file import load_estimator, save_estimator
-from models.errors import ArtifactError
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from ..errors import ArtifactError
+from .member import load_estimator, require_every_class, save_estimator, stratified_rows
 
 FILE = "svm.skops"
 SLOPE_FILE = "svm.json"

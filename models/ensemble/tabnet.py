@@ -22,10 +22,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim.lr_scheduler import OneCycleLR
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.ensemble.sampling import hold_out
-from models.errors import ArtifactError
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from ..errors import ArtifactError
+from .member import hold_out, require_every_class
 
 WEIGHTS_FILE = "tabnet.safetensors"
 SHAPE_FILE = "tabnet.json"

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from models.errors import ConfigError, EnsembleError
+from ..errors import ConfigError, EnsembleError
 
 
 def answered(probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -9,9 +9,9 @@ import numpy as np
 from xgboost import Booster, XGBClassifier
 from xgboost.core import XGBoostError
 
-from models.ensemble.member import Codes, Probabilities, require_every_class
-from models.errors import ArtifactError
-from models.matrix import Encoded
+from ..arrays import Codes, Encoded, Probabilities
+from ..errors import ArtifactError
+from .member import require_every_class
 
 FILE, DIGEST_FILE = "xgboost.ubj", "xgboost.sha256"
 """The library reads beyond the end of a file that was cut, and may crash: the digest is checked before it reads."""

@@ -8,9 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from app.db import ensembles, schema, tenants
+from app.auth import queries
+from app.db import migrations
 from app.db.engine import Database, open_database
-from app.ledger.ledger import Ledger, utc_now
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.ledger.ledger import Ledger
 from tests.app.servers import new_database, postgres_url
 
 
@@ -89,11 +92,11 @@ def new_customer(database: Database) -> Customer:
     """A tenant and an ensemble that no other test knows."""
     name = uuid4().hex
     with database.writing() as connection:
-        tenant_id = tenants.add(connection, f"lender {name}", utc_now())
-        return Customer(tenant_id, ensembles.add(connection, tenant_id, "loans", "1", utc_now()))
+        tenant_id = queries.add_tenant(connection, f"lender {name}", utc_now())
+        return Customer(tenant_id, directory.add_ensemble(connection, tenant_id, "loans", "1", utc_now()))
 
 
 def _migrate(url: str) -> None:
     database = open_database(url)
-    schema.upgrade(database)
+    migrations.upgrade(database)
     database.close()

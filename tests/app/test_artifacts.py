@@ -12,7 +12,7 @@ import pytest
 from app.artifacts import ArtifactStore, check_digest, open_store
 from app.settings import Settings
 from models.errors import ArtifactError, ConfigError
-from models.sealed import check_seal, write_object, write_sealed
+from models.storage.sealed import check_seal, write_object, write_sealed
 
 
 @pytest.fixture(params=["folder", "memory"])

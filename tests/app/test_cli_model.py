@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from app.commands.progress import Bars
-from models.artifact import load_ensemble_of, load_model
+from models.data.frames import to_records
 from models.datasets.loans import OVERRIDES, loans
 from models.ensemble.local import EnsembleProgress
-from models.frames import to_records
-from models.sealed import check_seal
+from models.storage.artifact import load_ensemble_of, load_model
+from models.storage.sealed import check_seal
 from tests.app.recourse import Outcome, recourse
 
 HURRY = ("--members", "knn,forest,xgboost", "--queries", "12", "--effort", "0.02")

@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.client import RecourseClient, read_events
 from app.commands.explain_url import KEY_VARIABLE, RemoteOrder, explain_there
 from app.db.engine import Database
-from app.db.service_tables import Role
+from app.db.tables import Role
 from app.errors import ServiceError
 from models.errors import ConfigError
+from recourse_client.client import RecourseClient, read_events
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import LOANS, csv

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import app
 from app.settings import Settings
 
-EXAMPLE = Path(app.__file__).parents[1] / ".env.example"
+EXAMPLE = Path(__file__).parents[2] / ".env.example"
 
 
 def named() -> dict[str, str]:

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-import app
+from app.api.problems import FRAMEWORK, PROBLEMS, answer_error, kind_of
 from app.errors import NotFoundError
-from app.problems import FRAMEWORK, PROBLEMS, answer_error, kind_of
 from models.errors import RecourseError
 
-ROOT = Path(app.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def every_error(root: type[RecourseError] = RecourseError) -> set[type[RecourseError]]:

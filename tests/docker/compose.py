@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-import app
-
-PROJECT = Path(app.__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 COMPOSE = PROJECT / "docker-compose.yml"
 Service: TypeAlias = dict[str, Any]
 """YAML: whatever is in the file."""

@@ -7,7 +7,7 @@ import pytest
 from models.datasets.loans import loans
 from models.datasets.synthetic import four_blobs
 from models.model import RecourseModel
-from models.training import train
+from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, make_task
 
 

@@ -4,11 +4,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from models.constraints import Constraints
-from models.grid import snap_value
-from models.matrix import Encoded, Records
-from models.rules import Range
-from models.schema import Direction, Feature, Kind, Schema
+from models.arrays import Encoded, Records
+from models.data.grid import snap_value
+from models.data.schema import Direction, Feature, Kind, Schema
+from models.space.constraints import Constraints, Range
 
 STEPS = (1.0, 0.1, 0.01, 1e-6, 0.25, 0.3, 5.0, 1000.0)
 

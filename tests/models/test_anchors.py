@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
-from models.artifact import load_model, save_model
-from models.candidates import decode_points, generate
-from models.constraints import Constraints, compile_constraints, encoded_box, violations
-from models.search import SearchConfig, explain
+from models.config import SearchConfig
+from models.search.candidates import decode_points, generate
+from models.search.search import explain
+from models.space.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
+from models.space.constraints import Constraints, compile_constraints, encoded_box, violations
+from models.storage.artifact import load_model, save_model
 from tests.models.tiny import TINY, Task, other_class, random_model
 
 

@@ -11,7 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.artifact import (
+from models.config import ScoutConfig, paper
+from models.ensemble.local import LocalEnsemble, train_local_ensemble
+from models.errors import ArtifactError, ConfigError
+from models.model import RecourseModel
+from models.networks.velocity import PlainVelocity
+from models.search.candidates import generate
+from models.storage.artifact import (
     ANCHORS_FILE,
     ENCODER_FILE,
     MODEL_FILE,
@@ -20,14 +26,8 @@ from models.artifact import (
     load_model,
     save_model,
 )
-from models.candidates import generate
-from models.config import ScoutConfig, paper
-from models.ensemble.local import LocalEnsemble, train_local_ensemble
-from models.errors import ArtifactError, ConfigError
-from models.model import RecourseModel
-from models.sealed import MANIFEST, check_seal, write_sealed
-from models.training import train
-from models.velocity import PlainVelocity
+from models.storage.sealed import MANIFEST, check_seal, write_sealed
+from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, allowed_by_schema, other_class, random_model
 
 

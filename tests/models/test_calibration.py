@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.calibration import fit_calibration
 from models.config import SurrogateConfig
-from models.lessons import Bought
-from models.surrogate import SurrogatePair
+from models.networks.surrogate import SurrogatePair
+from models.training.pseudo_labels import Bought
+from models.training.surrogate_trainer import fit_calibration
 
 CPU = torch.device("cpu")
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.allowed import Allowed
-from models.anchors import FRACTIONS, NEAREST
-from models.candidates import Candidates, generate, measure
+from models.arrays import Targets
 from models.config import Config, FlowConfig, Solver, SurrogateConfig
-from models.constraints import Constraints, compile_constraints, violations
-from models.encoding import cost
 from models.model import RecourseModel
-from models.rules import Range
-from models.scoring import Targets, score_points
+from models.search.candidates import Candidates, generate, measure
+from models.search.scoring import score_points
+from models.space.anchors import FRACTIONS, NEAREST
+from models.space.constraints import Constraints, Range, compile_constraints, violations
+from models.space.encoding import cost
+from models.space.feasible import Allowed
 from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
 
 COUNT = 6

@@ -9,15 +9,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.artifact import save_model
-from models.checkpoint import Snapshot, load_checkpoint, save_checkpoint
+from models.arrays import Records
 from models.config import Config
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, QueryLimitError, StoppedError
-from models.matrix import Records
 from models.model import RecourseModel
-from models.pace import Checkpoints
-from models.training import train
+from models.storage.artifact import save_model
+from models.training.checkpoint import Checkpoints, Snapshot, load_checkpoint, save_checkpoint
+from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, make_task
 
 CONFIG = replace(

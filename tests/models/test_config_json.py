@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from models.config import NARROW, Config, NoiseConfig, fast, paper
-from models.config_json import FORMAT, config_from_json, config_to_json
 from models.errors import ConfigError
+from models.storage.config_json import FORMAT, config_from_json, config_to_json
 
 FORMAT_1, FORMAT_2 = (Path(__file__).parent / f"config_format_{number}.json" for number in (1, 2))
 

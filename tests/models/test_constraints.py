@@ -7,13 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models.allowed import Allowed
-from models.constraints import Constraints, check_constraints, compile_constraints, encoded_box, violations
-from models.encoding import Encoder
+from models.arrays import Records
+from models.data.schema import Direction, Feature, Kind, Schema
 from models.errors import ConstraintError
-from models.matrix import Records
-from models.rules import Range
-from models.schema import Direction, Feature, Kind, Schema
+from models.space.constraints import Constraints, Range, check_constraints, compile_constraints, encoded_box, violations
+from models.space.encoding import Encoder
+from models.space.feasible import Allowed
 from tests.models.schemas import grid_values, points, record_matrices, requests, schemas
 
 NAN = math.nan

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.datasets import NAMES, load, split
+from models.data.frames import labels_to_codes, to_records
+from models.data.infer import infer_schema
+from models.data.schema import Direction, Kind
+from models.datasets import NAMES, load
+from models.datasets.dataset import split
 from models.datasets.loans import OVERRIDES, approval_probability, burden, loans, policy_refuses
 from models.datasets.public import PUBLIC_NAMES
 from models.datasets.synthetic import chessboard, circles, four_blobs, moons, spirals
-from models.encoding import Encoder
 from models.errors import ConfigError, DataError, MissingDataError
-from models.frames import labels_to_codes, to_records
-from models.infer import infer_schema
-from models.schema import Direction, Kind
+from models.space.encoding import Encoder
 
 PLANE = {"moons": moons, "circles": circles, "spirals": spirals, "chessboard": chessboard, "four_blobs": four_blobs}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import NoiseConfig
-from models.density import density_score, draw_noise, noise_bound, trust_threshold
+from models.networks.density import density_score, draw_noise, noise_bound, trust_threshold
 
 
 def test_known_score() -> None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.dial import ENOUGH, price_within
+from models.config import SearchConfig
 from models.model import Calibration, RecourseModel
-from models.search import SearchConfig, explain
+from models.search.frontier import ENOUGH, price_within
+from models.search.search import explain
 from tests.models.tiny import Task, other_class
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from models.config import Config
-from models.distillation import RECORDS, practise
-from models.lessons import FreeLessons, buy
-from models.plausible import fit_plausible
-from models.surrogate_training import SurrogateTrainer, TrainingData
+from models.training.acquisition import RECORDS, practise
+from models.training.pseudo_labels import FreeLessons, buy
+from models.training.surrogate_trainer import SurrogateTrainer, TrainingData
+from models.training.teachers import fit_plausible
 from tests.models.tiny import TINY, Scorecards, Task, random_model
 
 HEADS, GIVEN = 3, 2500

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.arrays import Records
+from models.data.frames import to_records
+from models.data.infer import infer_schema
+from models.data.schema import Feature, Kind, Schema
 from models.datasets.loans import loans
-from models.encoding import Encoder, cost
 from models.errors import ArtifactError, DataError, SolverError
-from models.frames import to_records
-from models.infer import infer_schema
-from models.matrix import Records
-from models.schema import Feature, Kind, Schema
+from models.space.encoding import Encoder, cost
 from tests.models.schemas import points, record_matrices, schemas
 
 NAN = math.nan

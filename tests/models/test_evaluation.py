@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.encoding import Encoder, cost
+from models.config import SearchConfig
+from models.data.records import check_record
+from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation import SPARE, Evaluation, EvaluationConfig, choose_cases, evaluate
+from models.evaluation.evaluation import SPARE, Evaluation, EvaluationConfig, choose_cases, evaluate
+from models.evaluation.outliers import fit_detectors
 from models.model import Calibration, RecourseModel
-from models.outliers import fit_detectors
-from models.records import check_record
-from models.search import SearchConfig, explain
-from models.training import Labelled
+from models.search.search import explain
+from models.space.encoding import Encoder, cost
 from tests.models.tiny import TINY, Scorecards, Task, random_model
 
 CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, prices=(), seed=3)

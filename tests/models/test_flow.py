@@ -11,8 +11,8 @@ from torch import Tensor
 
 from models.config import FlowConfig, Solver
 from models.errors import SolverError
-from models.flow import STEPS, Path, arrive, divergence_named, solve
-from models.velocity import GuidedVelocity, Request, Velocity
+from models.networks.ode import STEPS, Path, arrive, divergence_named, solve
+from models.networks.velocity import GuidedVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
 WIDTH, CLASSES = 4, 2

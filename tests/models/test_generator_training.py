@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from models.config import Config
-from models.generator_training import GeneratorTrainer, training_boxes
-from models.proxies import make_proxy
-from models.snapping import Snapper
-from models.surrogate import SurrogatePair
-from models.surrogate_training import SurrogateTrainer, TrainingData
-from models.velocity import make_velocity
+from models.networks.density import make_proxy
+from models.networks.surrogate import SurrogatePair
+from models.networks.velocity import make_velocity
+from models.space.snapping import Snapper
+from models.training.generator_trainer import GeneratorTrainer, training_boxes
+from models.training.surrogate_trainer import SurrogateTrainer, TrainingData
 from tests.models.tiny import TINY, Task
 
 CPU = torch.device("cpu")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.grid import plain, snap, snap_down, snap_up, snap_value
+from models.data.grid import plain, snap, snap_down, snap_up, snap_value
 from tests.models.schemas import STEPS
 
 numbers = st.floats(-1e6, 1e6)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from models.data.frames import to_records
+from models.data.infer import infer_features, infer_schema, infer_step, sort_naturally
+from models.data.schema import Feature, Kind
 from models.errors import DataError, SchemaError
-from models.frames import to_records
-from models.infer import infer_features, infer_schema, infer_step, sort_naturally
-from models.schema import Feature, Kind
 
 ROWS = 12
 LABEL = ["yes", "no"] * 6

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from models.kernels import BLOCK, Shape, kernel_sums, squared_distances
-from models.plausible import _margin
+from models.training.residual_ridge import BLOCK, Shape, kernel_sums, squared_distances
+from models.training.teachers import _margin
 
 
 def plain_sums(

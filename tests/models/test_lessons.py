@@ -5,11 +5,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from models.arrays import Records
 from models.errors import EnsembleError
-from models.lessons import Bought, FreeLessons, buy, mix_points
-from models.matrix import Records
-from models.plausible import fit_plausible
-from models.snapping import Snapper
+from models.space.snapping import Snapper
+from models.training.pseudo_labels import Bought, FreeLessons, buy, mix_points
+from models.training.teachers import fit_plausible
 from tests.models.test_plausible import VOTERS
 from tests.models.tiny import Scorecards, Task
 

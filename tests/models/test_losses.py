@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models.config import LossConfig, NoiseConfig, SurrogateConfig
-from models.density import density_score
-from models.flow import Path
-from models.losses import distillation_loss, generator_loss, nce_loss, vote_loss
-from models.proxies import make_proxy
-from models.surrogate import SurrogatePair
+from models.networks.density import density_score, make_proxy
+from models.networks.losses import distillation_loss, generator_loss, nce_loss, vote_loss
+from models.networks.ode import Path
+from models.networks.surrogate import SurrogatePair
 from tests.models.tiny import random_request
 
 ROWS, WIDTH, CLASSES = 6, 3, 3

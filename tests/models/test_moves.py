@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from models.candidates import Candidates
 from models.model import RecourseModel
-from models.moves import Ground, catalogue_of
-from models.polishing import best_of_each_feature, moves_of, polish
+from models.search.candidates import Candidates
+from models.search.local_search import best_of_each_feature, moves_of, polish
+from models.search.moves import Ground, catalogue_of
 from tests.models.test_polishing import start_of
 from tests.models.tiny import Task, allowed_by_schema, other_class
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.constraints import Constraints, compile_constraints, violations
-from models.encoding import Encoder, cost
+from models.arrays import Records, Targets
+from models.data.schema import Direction, Feature, Kind, Schema
 from models.ensemble.votes import agreement
 from models.errors import ConfigError, DataError, QueryLimitError
-from models.matrix import Records
-from models.oracle import OracleConfig, oracle
-from models.schema import Direction, Feature, Kind, Schema
-from models.scoring import Targets
+from models.evaluation.oracle import OracleConfig, oracle
+from models.space.constraints import Constraints, compile_constraints, violations
+from models.space.encoding import Encoder, cost
 from tests.models.tiny import Scorecards, Task, allowed_by_schema
 
 INCOME, DEBT, PURPOSE = range(3)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.padding import BLOCK, CHUNK, groups
+from models.networks.batching import BLOCK, CHUNK, groups
 
 
 @given(count=st.integers(0, 300), each=st.integers(1, 1200))

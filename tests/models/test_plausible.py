@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.matrix import Encoded
-from models.plausible import SHARPNESS, PlausibleModels, fit_plausible
+from models.arrays import Encoded
+from models.training.teachers import SHARPNESS, PlausibleModels, fit_plausible
 from tests.models.tiny import Task
 
 

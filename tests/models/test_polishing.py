@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from models.allowed import Allowed
-from models.candidates import Candidates, generate, measure
+from models.arrays import Targets
 from models.config import Config, FlowConfig, SurrogateConfig
-from models.constraints import Constraints, compile_constraints, violations
 from models.model import Calibration, RecourseModel
-from models.polishing import CHANGE_PRICE, count_changes, polish, worth
-from models.scoring import Targets
+from models.search.candidates import Candidates, generate, measure
+from models.search.local_search import CHANGE_PRICE, count_changes, polish, worth
+from models.space.constraints import Constraints, compile_constraints, violations
+from models.space.feasible import Allowed
 from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))

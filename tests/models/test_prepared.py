@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from models.constraints import Constraints
+from models.config import SearchConfig
+from models.data.schema import Direction
 from models.errors import ConstraintError
 from models.model import RecourseModel
-from models.prepared import join, prepare
-from models.schema import Direction
-from models.search import SearchConfig, explain, search, target_codes
+from models.search.search import explain, search, target_codes
+from models.space.constraints import Constraints, join, prepare
 from tests.models.tiny import Task
 
 QUICK = SearchConfig(candidates=6, polish_rounds=2)
@@ -23,7 +23,10 @@ REQUESTS = (
 def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loans_task: Task) -> None:
     records = loans_task.test.records[:12].reshape(4, 3, -1)
     targets = [target_codes(tiny_model, name, 3) for name in (*tiny_model.classes, *tiny_model.classes)][:4]
-    prepared = [prepare(tiny_model, asked, part) for asked, part in zip(REQUESTS, records, strict=True)]
+    prepared = [
+        prepare(tiny_model.encoder.schema, tiny_model.flowing, asked, part)
+        for asked, part in zip(REQUESTS, records, strict=True)
+    ]
     each = [target[part.rows] for target, part in zip(targets, prepared, strict=True)]
     together = search(tiny_model, np.concatenate(each), join([part.allowed for part in prepared]), QUICK)
     alone = [
@@ -37,7 +40,12 @@ def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loa
 
 
 def test_shared_categories_stay_one_copy(tiny_model: RecourseModel, loans_task: Task) -> None:
-    plain = [prepare(tiny_model, Constraints(), loans_task.test.records[i : i + 2]).allowed for i in (0, 2)]
+    plain = [
+        prepare(
+            tiny_model.encoder.schema, tiny_model.flowing, Constraints(), loans_task.test.records[i : i + 2]
+        ).allowed
+        for i in (0, 2)
+    ]
     assert len(join(plain)) == 4
     if all(part.levels.strides[0] == 0 for part in plain):
         assert join(plain).levels.strides[0] == 0
@@ -48,7 +56,7 @@ def test_a_record_that_fits_no_constraint_is_told_apart(tiny_model: RecourseMode
     income = tiny_model.encoder.schema.index("income")
     middle = float(np.nanmedian(records[:, income]))
     asked = Constraints(immutable=frozenset({"income"}), ranges={"income": (middle, None)})
-    prepared = prepare(tiny_model, asked, records)
+    prepared = prepare(tiny_model.encoder.schema, tiny_model.flowing, asked, records)
     below = records[:, income] < middle
     assert below.any()
     assert [error is not None for error in prepared.errors] == below.tolist()
@@ -58,4 +66,9 @@ def test_a_record_that_fits_no_constraint_is_told_apart(tiny_model: RecourseMode
 
 def test_what_no_record_could_meet_is_raised(tiny_model: RecourseModel, loans_task: Task) -> None:
     with pytest.raises(ConstraintError, match="no feature"):
-        prepare(tiny_model, Constraints(immutable=frozenset({"shoe size"})), loans_task.test.records[:1])
+        prepare(
+            tiny_model.encoder.schema,
+            tiny_model.flowing,
+            Constraints(immutable=frozenset({"shoe size"})),
+            loans_task.test.records[:1],
+        )

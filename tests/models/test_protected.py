@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.protected import protected_kind, protected_notice
+from models.data.columns import protected_kind, protected_notice
 
 NAMES = {
     "age": ("age", "AGE", "age_cat", "ApplicantAge", "age-years", "DAYS_BIRTH", "dob", "customer age"),

@@ -9,10 +9,9 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from torch import Tensor
 
 from models.config import DensityProxy, NoiseConfig
-from models.density import draw_noise
 from models.errors import ConfigError
-from models.proxies import NEIGHBORS, Score, make_proxy
-from models.surrogate import Ballot
+from models.networks.density import NEIGHBORS, Score, draw_noise, make_proxy
+from models.networks.surrogate import Ballot
 
 DATA = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 0.3, 0.5, 2.0])
 POINTS = torch.randn(50, 4, generator=torch.Generator().manual_seed(1)) * 2

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.data.frames import labels_to_codes, to_frame, to_records
+from models.data.records import check_record, from_records
+from models.data.schema import Feature, Kind, Schema
 from models.errors import RecordError
-from models.frames import labels_to_codes, to_frame, to_records
-from models.records import check_record, from_records
-from models.schema import Feature, Kind, Schema
 from tests.models.schemas import record_matrices, schemas
 
 SCHEMA = Schema(

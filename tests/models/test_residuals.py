@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kernels import squared_distances
-from models.residuals import LEAST, RIDGES, fit_residuals
+from models.training.residual_ridge import LEAST, RIDGES, fit_residuals, squared_distances
 
 
 def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.schedule import FLOOR, MovingAverage, set_rate, warm_cosine
+from models.training.schedule import FLOOR, MovingAverage, set_rate, warm_cosine
 
 
 def test_known_rates() -> None:

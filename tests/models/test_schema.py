@@ -7,8 +7,8 @@ import sys
 import pytest
 from hypothesis import given
 
+from models.data.schema import Direction, Feature, Kind, Schema
 from models.errors import SchemaError
-from models.schema import Direction, Feature, Kind, Schema
 from tests.models.schemas import schemas
 
 AGE = Feature("age", Kind.INTEGER, 17, 90)

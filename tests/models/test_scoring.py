@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import Config, FlowConfig, SurrogateConfig
-from models.density import density_score
-from models.distillation import _by_doubt
 from models.model import RecourseModel
-from models.padding import BLOCK, CHUNK, chunks, padded
-from models.scoring import doubt, logit_and_gradient, score_points, target_logit
+from models.networks.batching import BLOCK, CHUNK, chunks, padded
+from models.networks.density import density_score
+from models.search.scoring import doubt, logit_and_gradient, score_points, target_logit
+from models.training.acquisition import _by_doubt
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128, heads=7), flow=FlowConfig(width=128))

@@ -11,16 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import scout_training
-from models.anchors import FRACTIONS, NEAREST
-from models.candidates import decode_points, generate, landing_points, look_at
 from models.config import ScoutConfig
 from models.model import Calibration, RecourseModel
-from models.polishing import worth
-from models.scoring import expected_shares, score_points
-from models.scout import SURE, WORTH, Scout, shortlist
-from models.scout_training import TOLERATED, lost_worth, train_scout, with_scout
-from models.snapping import Snapper
+from models.networks.ranker import SURE, WORTH, Scout, shortlist
+from models.search.candidates import decode_points, generate, landing_points, look_at
+from models.search.local_search import worth
+from models.search.scoring import expected_shares, score_points
+from models.space.anchors import FRACTIONS, NEAREST
+from models.space.snapping import Snapper
+from models.training import ranker_trainer
+from models.training.ranker_trainer import TOLERATED, lost_worth, train_scout, with_scout
 from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
 
 STEEP = 2.0
@@ -134,7 +134,7 @@ def test_a_scout_that_hides_the_best_is_not_kept(
     with torch.no_grad():
         liar.out.weight.neg_()
     assert lost_worth(replace(scouted, scout=liar), *checked, seed=0) > TOLERATED
-    monkeypatch.setattr(scout_training, "train_scout", lambda *_: liar)
+    monkeypatch.setattr(ranker_trainer, "train_scout", lambda *_: liar)
     refused = with_scout(scouted, learned, checked, seed=0)
     assert refused.scout is None
     assert refused.config.scout.steps == 0, "a saved model then waits for no scout"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import ArtifactError
-from models.sealed import MANIFEST, check_seal, read_object, require_free, write_object, write_sealed
+from models.storage.sealed import MANIFEST, check_seal, read_object, require_free, write_object, write_sealed
 
 
 def write_two(folder: Path) -> None:

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from models.answers import Explanation, Status
-from models.constraints import Constraints
+from models.arrays import Records
+from models.config import SearchConfig
+from models.data.records import check_record
+from models.data.schema import Direction
 from models.ensemble.votes import agreement, beta_lower_bound
 from models.errors import ConfigError, TargetError
-from models.matrix import Records
 from models.model import RecourseModel
-from models.records import check_record
-from models.schema import Direction
-from models.search import SearchConfig, explain, target_codes
-from models.training import train
+from models.search.answers import Explanation, Status
+from models.search.search import explain, target_codes
+from models.space.constraints import Constraints
+from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, other_class, random_model
 
 QUICK = SearchConfig(candidates=6, polish_rounds=2)

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.constraints import Constraints, compile_constraints, violations
-from models.encoding import Encoder
-from models.matrix import Records
-from models.moves import Ground
-from models.schema import Direction, Feature, Kind, Schema
-from models.scoring import Slopes
-from models.slides import slides
+from models.arrays import Records
+from models.data.schema import Direction, Feature, Kind, Schema
+from models.search.local_search import slides
+from models.search.moves import Ground
+from models.search.scoring import Slopes
+from models.space.constraints import Constraints, compile_constraints, violations
+from models.space.encoding import Encoder
 from tests.models.tiny import Task
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from models.config import Config, SurrogateConfig, paper
-from models.scoring import score_points, score_with_slopes, target_logit
-from models.slopes import read_with_slopes
+from models.networks.gradients import read_with_slopes
+from models.search.scoring import score_points, score_with_slopes, target_logit
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128))

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.encoding import Encoder
-from models.matrix import Encoded
-from models.schema import Schema
-from models.snapping import Snapper
+from models.arrays import Encoded
+from models.data.schema import Schema
+from models.space.encoding import Encoder
+from models.space.snapping import Snapper
 from tests.models.schemas import record_matrices, schemas
 from tests.models.test_encoding import RECORDS, SCHEMA
 

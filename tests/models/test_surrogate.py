@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.config import SurrogateConfig
-from models.surrogate import Ballot, Reading, SurrogatePair, target_log_probability
+from models.networks.surrogate import Ballot, Reading, SurrogatePair, target_log_probability
 
 WIDTH, CLASSES, ROWS = 5, 4, 9
 

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from models.config import NoiseConfig, SurrogateConfig
-from models.density import density_score, trust_threshold
-from models.lessons import Bought
-from models.reporting import silent
-from models.schedule import set_rate
-from models.surrogate import SurrogatePair
-from models.surrogate_training import PRACTISE_EVERY, SurrogateTrainer, TrainingData
+from models.networks.density import density_score, trust_threshold
+from models.networks.surrogate import SurrogatePair
+from models.training.pseudo_labels import Bought
+from models.training.schedule import set_rate, silent
+from models.training.surrogate_trainer import PRACTISE_EVERY, SurrogateTrainer, TrainingData
 from tests.models.tiny import TINY
 
 CENTRES = torch.tensor([[-1.0, 0.0], [1.0, 0.5]])

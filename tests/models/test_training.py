@@ -8,14 +8,15 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.candidates import generate
+from models.arrays import Records
 from models.config import Config, DistillConfig
+from models.datasets.dataset import Labelled
 from models.datasets.synthetic import four_blobs
 from models.ensemble.votes import agreement
 from models.errors import ConfigError, DataError, EnsembleError
-from models.matrix import Records
 from models.model import RecourseModel
-from models.training import Labelled, train
+from models.search.candidates import generate
+from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, allowed_by_schema, make_task, other_class
 
 MICRO = replace(

@@ -2,19 +2,20 @@
 
 import numpy as np
 
-from models.constraints import Constraints, violations
+from models.data.records import check_record
 from models.model import RecourseModel
-from models.prepared import prepare
-from models.records import check_record
-from models.search import target_codes
-from models.trajectory import SHOWN, trace
+from models.search.search import target_codes
+from models.search.trajectory import SHOWN, trace
+from models.space.constraints import Constraints, prepare, violations
 from tests.models.tiny import TINY, Task, random_model
 
 
 def test_path(loans_task: Task) -> None:
     model: RecourseModel = random_model(loans_task.encoder, TINY)
     records = loans_task.test.records[:5]
-    allowed = prepare(model, Constraints(immutable=frozenset({"income"})), records).allowed
+    allowed = prepare(
+        model.encoder.schema, model.flowing, Constraints(immutable=frozenset({"income"})), records
+    ).allowed
     target = target_codes(model, model.classes[0], 5)
     far = model.encoder.encode(loans_task.test.records[5:10])
     together = trace(model, target, allowed, far, count=4, seed=1)
@@ -29,7 +30,7 @@ def test_path(loans_task: Task) -> None:
 
 def test_the_first_start_is_the_record_itself(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
-    allowed = prepare(model, Constraints(), loans_task.test.records[:3]).allowed
+    allowed = prepare(model.encoder.schema, model.flowing, Constraints(), loans_task.test.records[:3]).allowed
     target = target_codes(model, model.classes[0], 3)
     paths = trace(model, target, allowed, model.encoder.encode(allowed.origin), count=1, seed=0)
     assert [path[0].cost for path in paths] == [0.0, 0.0, 0.0]

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.density import trust_threshold
 from models.model import RecourseModel
-from models.scoring import score_points
-from models.typicality import PERCENTS, is_trusted, measure_usual_scores, typicality
+from models.networks.density import trust_threshold
+from models.search.scoring import PERCENTS, is_trusted, measure_usual_scores, score_points, typicality
 from tests.models.tiny import TINY, Task, random_model
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.velocity import GuidedVelocity, PlainVelocity, Request, Velocity
+from models.networks.velocity import GuidedVelocity, PlainVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
 WIDTH, CLASSES, ROWS = 5, 3, 7

@@ -6,21 +6,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.allowed import Allowed
+from models.arrays import Records, Targets
 from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, ScoutConfig, SurrogateConfig
-from models.constraints import Constraints, compile_constraints
-from models.datasets.dataset import Dataset
-from models.datasets.split import split
-from models.encoding import Encoder
-from models.frames import labels_to_codes, to_records
-from models.infer import infer_schema
-from models.matrix import Records
+from models.data.frames import labels_to_codes, to_records
+from models.data.infer import infer_schema
+from models.datasets.dataset import Dataset, Labelled, split
 from models.model import Calibration, RecourseModel
-from models.scoring import Targets
-from models.scout import Scout
-from models.surrogate import SurrogatePair
-from models.training import Labelled
-from models.velocity import GuidedVelocity, Request, make_velocity
+from models.networks.ranker import Scout
+from models.networks.surrogate import SurrogatePair
+from models.networks.velocity import GuidedVelocity, Request, make_velocity
+from models.space.constraints import Constraints, compile_constraints
+from models.space.encoding import Encoder
+from models.space.feasible import Allowed
 
 # With a dozen answers there is little to tell the black boxes apart by: one head stands for all of them.
 TINY = Config(

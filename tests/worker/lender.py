@@ -8,12 +8,12 @@ from threading import Lock, Thread
 
 import numpy as np
 
-from app.blackbox.endpoint import Endpoint, Layout
-from app.blackbox.registry import describe
-from app.db import ensembles
-from app.ledger.ledger import utc_now
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.ensembles.directory import describe
+from app.ensembles.endpoint import Endpoint, Layout
+from models.data.infer import infer_schema
 from models.datasets.loans import loans
-from models.infer import infer_schema
 from tests.worker.site import ROWS, Site
 
 MEMBERS = ("strict", "mild")
@@ -83,8 +83,8 @@ def register(site: Site, lender: Lender, name: str) -> int:
     schema = infer_schema(dataset.frame, dataset.label).to_json()
     endpoint = Endpoint(lender.url, name, MEMBERS, layout=Layout.MATRIX)
     with site.database.writing() as connection:
-        ensemble_id = ensembles.add(connection, tenant_id, name, "1", utc_now())
-        ensembles.describe_remote(connection, tenant_id, ensemble_id, "1", schema, [describe(endpoint)], None)
+        ensemble_id = directory.add_ensemble(connection, tenant_id, name, "1", utc_now())
+        directory.describe_remote(connection, tenant_id, ensemble_id, "1", schema, [describe(endpoint)], None)
     site.ledger.set_limit(tenant_id, ensemble_id, LIMIT)
     return ensemble_id
 

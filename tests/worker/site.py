@@ -14,16 +14,16 @@ from uuid import UUID, uuid4
 from pydantic import SecretStr
 
 from app.artifacts import open_store
-from app.db import datasets, job_events, jobs, model_versions
-from app.db.datasets import NewDataset
+from app.datasets import service as datasets_service
+from app.datasets.service import NewDataset
 from app.db.engine import Database
-from app.db.types import AnyRow
-from app.ledger.ledger import Ledger, utc_now
-from app.services import train
-from app.settings import Settings
-from app.training.environment import environment_of
-from app.training.protocol import TrainingQueue
-from app.training.request import TrainRequest
+from app.db.tables import AnyRow, utc_now
+from app.ledger.ledger import Ledger
+from app.registry import queries
+from app.settings import Settings, environment_of
+from app.train import jobs, service
+from app.train.queue import TrainingQueue
+from app.train.request import TrainRequest
 from models.datasets.loans import loans
 from tests.app.conftest import Customer
 
@@ -60,23 +60,23 @@ class Site:
         self, request: TrainRequest | None = None, model: str = "loans", queue: TrainingQueue | None = None
     ) -> UUID:
         bell = queue or NoBell()
-        row = train.submit(self.database, bell, self.customer.tenant_id, model, request or self.request, 50)
+        row = service.submit(self.database, bell, self.customer.tenant_id, model, request or self.request, 50)
         job_id: UUID = row.id
         return job_id
 
     def job(self, job_id: UUID) -> AnyRow:
         with self.database.reading() as connection:
-            row = jobs.find(connection, self.customer.tenant_id, job_id)
+            row = jobs.find_job(connection, self.customer.tenant_id, job_id)
         assert row is not None
         return row
 
     def version(self, job_id: UUID) -> AnyRow | None:
         with self.database.reading() as connection:
-            return model_versions.find_by_job(connection, self.customer.tenant_id, job_id)
+            return queries.find_by_job(connection, self.customer.tenant_id, job_id)
 
     def events(self, job_id: UUID) -> list[AnyRow]:
         with self.database.reading() as connection:
-            return job_events.after(connection, self.customer.tenant_id, job_id)
+            return jobs.events_after(connection, self.customer.tenant_id, job_id)
 
     @contextmanager
     def trainer(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
@@ -112,7 +112,7 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     described = NewDataset("loans", location, digest, len(frame), loans(ROWS).label, {}, {})
     with database.writing() as connection:
-        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+        datasets_service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
     request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1)
     return Site(settings, database, customer, request)
 

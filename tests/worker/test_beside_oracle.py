@@ -5,18 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from app.training.plan import ORACLE_QUERIES, QUERIES_EACH, VERIFIED_QUERIES
-from models.constraints import Constraints, compile_constraints, violations
+from models.arrays import Records
+from models.config import ORACLE_QUERIES, QUERIES_EACH, VERIFIED_QUERIES, SearchConfig
+from models.datasets.dataset import Study, make_study
 from models.datasets.loans import loans
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.meter import QueryMeter
-from models.evaluation import answered_records
-from models.matrix import Records
+from models.evaluation.evaluation import answered_records
+from models.evaluation.oracle import OracleConfig, oracle
 from models.model import RecourseModel
-from models.oracle import OracleConfig, oracle
-from models.search import SearchConfig, explain
-from models.study import Study, make_study
-from models.training import train
+from models.search.search import explain
+from models.space.constraints import Constraints, compile_constraints, violations
+from models.training.train import train
 from tests.models.tiny import TINY
 from worker.beside_oracle import NEIGHBOURS, Sample, beside_oracle
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from app.artifacts import open_store
-from app.db import ensembles
 from app.db.engine import Database
-from app.ledger.check import check
-from app.services import jobs as jobs_service
-from app.training.plan import QUERIES_EACH, make_plan
-from app.training.spawned import SpawnedQueue
-from models.artifact import load_ensemble_of, load_model
+from app.ensembles import directory
+from app.ledger.audit import check_ledger
+from app.train import service
+from app.train.queue import SpawnedQueue
+from app.train.request import make_plan
+from models.config import QUERIES_EACH
+from models.storage.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
 from tests.worker.site import Site, make_site, wait_until
 
@@ -41,7 +42,7 @@ def spawned(site: Site) -> Iterator[SpawnedQueue]:
 def balance_of(site: Site, name: str) -> tuple[int, int]:
     """(used, reserved) of the ensemble of that name."""
     with site.database.reading() as connection:
-        row = ensembles.find(connection, site.customer.tenant_id, name)
+        row = directory.find_ensemble(connection, site.customer.tenant_id, name)
     assert row is not None
     balance = site.ledger.balance(site.customer.tenant_id, row.id)
     return balance.used, balance.reserved
@@ -68,7 +69,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     used = version.metrics["queries"]
     assert 0 < beside["queries"] <= 2 * QUERIES_EACH < used <= make_plan(asked, "cpu").total
     assert balance_of(site, "loans") == (used, 0)
-    assert check(site.database) == []
+    assert check_ledger(site.database) == []
     events = site.events(job_id)
     phases = list(dict.fromkeys(event.payload["phase"] for event in events if event.kind == "progress"))
     assert phases[:3] == ["data", "ensemble", "surrogate"] and phases[-2:] == ["measure", "publish"]
@@ -88,14 +89,14 @@ def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
     assert balance_of(site, "loans")[1] > 0, "its queries stay reserved"
     with spawned(site) as queue:
         wait_until(lambda: site.job(job_id).fence == 2 and site.job(job_id).checkpoint != job.checkpoint)
-        jobs_service.cancel(site.database, site.customer.tenant_id, job_id)
+        service.cancel(site.database, site.customer.tenant_id, job_id)
         asked = time.monotonic()
         wait_until(lambda: site.job(job_id).state == "cancelled")
         assert time.monotonic() - asked < 3.0
         wait_until(lambda: balance_of(site, "loans")[1] == 0)
         kill_trainer(queue)
     assert site.version(job_id) is None
-    assert check(site.database) == []
+    assert check_ledger(site.database) == []
 
 
 def kill_trainer(queue: SpawnedQueue) -> None:

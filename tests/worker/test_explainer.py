@@ -19,20 +19,21 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from app.blackbox.endpoint import Endpoint, Layout
-from app.blackbox.registry import describe
-from app.db import ensembles, tenants
+from app.auth import queries
+from app.auth.service import add_tenant
 from app.db.engine import open_database
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.ensembles.directory import describe
+from app.ensembles.endpoint import Endpoint, Layout
 from app.errors import ConflictError, UnavailableError
-from app.explaining import wire
-from app.explaining.protocol import ExplainOrder
-from app.explaining.remote import RemoteExplainer
-from app.ledger.ledger import Ledger, utc_now
+from app.explain import remote
+from app.explain.contract import ExplainOrder
+from app.explain.remote import RemoteExplainer
+from app.ledger.ledger import Ledger
 from app.main import create_app
 from app.resources import Resources
-from app.services.keys import add_tenant
-from app.settings import Settings
-from app.training.environment import environment_of
+from app.settings import Settings, environment_of
 from tests.app.api.conftest import client
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell
@@ -76,7 +77,7 @@ class Worker:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "worker.explainer", "--port", str(self.port)]
+        command = [sys.executable, "-m", "worker.explain_server", "--port", str(self.port)]
         self.process = subprocess.Popen(command, env=os.environ | environment_of(self._settings))
         end = time.monotonic() + 240
         while not self.answers("/readyz"):
@@ -103,13 +104,13 @@ class Site:
         database, name = resources.database, uuid4().hex
         key = add_tenant(database, resources.keyring, name).text
         with database.writing() as connection:
-            found = tenants.find(connection, name)
+            found = queries.find_tenant(connection, name)
             assert found is not None
             self.tenant_id = found
-            self.ensemble_id = ensembles.add(connection, found, "lender", "1", utc_now())
+            self.ensemble_id = directory.add_ensemble(connection, found, "lender", "1", utc_now())
             endpoint = Endpoint(lender.url, "cards", MEMBERS, layout=Layout.MATRIX)
             schema = saved.model.encoder.schema.to_json()
-            ensembles.describe_remote(connection, found, self.ensemble_id, "1", schema, [describe(endpoint)], None)
+            directory.describe_remote(connection, found, self.ensemble_id, "1", schema, [describe(endpoint)], None)
         resources.ledger.set_limit(self.tenant_id, self.ensemble_id, LIMIT)
         self.version_id: UUID = publish(database, resources.artifacts, found, "loans", saved, self.ensemble_id)
         self.client = client(url, key)
@@ -165,7 +166,7 @@ def _running(settings: Settings) -> Iterator[Worker]:
 
 def test_a_version_that_becomes_active_is_loaded_before_anybody_asks(site: Site) -> None:
     """It was published when the worker ran already."""
-    headers = {wire.KEY_HEADER: KEY, wire.VERSION_HEADER: wire.VERSION}
+    headers = {remote.KEY_HEADER: KEY, remote.VERSION_HEADER: remote.VERSION}
     wait_until(lambda: httpx.get(site.worker.url + "/state", headers=headers, timeout=30).json()["versions"] == 1, 120)
     assert site.seen == 0, "and nobody was asked"
 
@@ -174,7 +175,7 @@ def test_an_api_of_another_release_is_refused_in_words(
     site: Site, lending: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = ExplainOrder(site.tenant_id, site.version_id, lending.refused[:1], APPROVED, candidates=6)
-    monkeypatch.setattr(wire, "VERSION", "1")
+    monkeypatch.setattr(remote, "VERSION", "1")
 
     async def send() -> None:
         explainer = RemoteExplainer([site.worker.url], KEY)

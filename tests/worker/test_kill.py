@@ -17,9 +17,9 @@ import pytest
 from sqlalchemy import func, select
 
 from app.db.engine import Database
-from app.db.service_tables import ModelVersion
-from app.db.tables import ReservationRow
-from app.ledger.check import check
+from app.db.ledger_tables import ReservationRow
+from app.db.tables import ModelVersion
+from app.ledger.audit import check_ledger
 from tests.app.conftest import Customer
 from tests.worker.lender import lending, reachable, register
 from tests.worker.site import Site, make_site, wait_until
@@ -120,4 +120,4 @@ def test_one_version_of_the_same_bits_whatever_is_killed(
     assert lender.seen["calm"] <= lender.seen["fire"] <= used <= QUERIES
     assert used - lender.seen["fire"] <= killed, "no more than a call that was charged and then not made"
     assert used + lender.seen["calm"] == dispatched(site)
-    assert check(database) == []
+    assert check_ledger(database) == []

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.db.engine import Database
-from app.training.environment import environment_of
+from app.settings import environment_of
 from tests.app.conftest import Customer
 from tests.app.redis_server import own_redis
 from tests.worker.site import make_site, wait_until

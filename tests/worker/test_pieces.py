@@ -11,34 +11,31 @@ import pytest
 from sqlalchemy import update
 
 from app.artifacts import open_store
-from app.db import jobs
-from app.db.answers import AnswerOwner
 from app.db.engine import Database
-from app.db.jobs import Claim
-from app.db.service_tables import DatasetRow
+from app.db.tables import DatasetRow, utc_now
+from app.ensembles.bought import AnswerOwner
 from app.errors import ConflictError, LostLeaseError
-from app.ledger.check import check
-from app.ledger.ledger import Ledger, utc_now
-from app.ledger.results import Reservation
-from app.services import jobs as jobs_service
-from app.training.plan import make_plan
+from app.ledger.audit import check_ledger
+from app.ledger.balance import Reservation
+from app.ledger.ledger import Ledger
+from app.train import jobs, service
+from app.train.jobs import Claim
+from app.train.request import make_plan
+from models.data.infer import infer_schema
+from models.data.schema import Kind
 from models.datasets.loans import loans
 from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
-from models.infer import infer_schema
 from models.model import RecourseModel
-from models.schema import Kind
 from tests.app.conftest import Customer
 from tests.models.tiny import TINY, make_task, random_model
 from tests.worker.site import ROWS, NoBell, Site, make_site
-from worker import job as job_process
-from worker.bench import Bench, open_bench
-from worker.black_boxes import registered_schema
-from worker.exits import ENDED, STOPPED
+from worker import job
+from worker.context import Bench, open_bench
+from worker.ensemble import registered_schema, reserve, reserve_plan
 from worker.held_job import HeldJob
+from worker.process import ENDED, STOPPED
 from worker.progress import Progress, Units
-from worker.publish import Product, publish
-from worker.reserved import reserve, reserve_plan
-from worker.training import read_study
+from worker.training import Product, publish, read_study
 
 LEASE = timedelta(seconds=30)
 
@@ -119,7 +116,7 @@ class TestReserve:
             spent = reserve(hold(site, later * LEASE), site.ledger, customer.ensemble_id, 60)
             assert spent is None, "all of it is spent, however often the job is resumed"
         assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).used == 60
-        assert check(site.database) == []
+        assert check_ledger(site.database) == []
 
     def test_a_crash_before_the_rest_was_made(
         self, site: Site, customer: Customer, monkeypatch: pytest.MonkeyPatch
@@ -175,9 +172,9 @@ def crash(*order: object) -> None:
 
 def run_job(site: Site, monkeypatch: pytest.MonkeyPatch, training: Callable[[Bench], None]) -> int:
     """The process of a training, with something else in the place of the training."""
-    monkeypatch.setattr(job_process, "run_training", training)
-    monkeypatch.setattr(job_process, "PAUSE_SECONDS", 0.0)
-    return job_process._run(site.settings, site.database, hold(site), Event())
+    monkeypatch.setattr(job, "run_training", training)
+    monkeypatch.setattr(job, "PAUSE_SECONDS", 0.0)
+    return job._run(site.settings, site.database, hold(site), Event())
 
 
 def fails_with(error: Exception) -> Callable[[Bench], None]:
@@ -263,7 +260,7 @@ def test_the_reconciler_rings_and_gives_up(site: Site, customer: Customer) -> No
     site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
     held = hold(site, -2 * LEASE)
     assert reserve(held, site.ledger, customer.ensemble_id, 60) is not None
-    jobs_service.reconcile(site.database, site.ledger, Bell(), attempts=1)
+    service.reconcile(site.database, site.ledger, Bell(), attempts=1)
     (ended,) = {waiting, worn} - set(rung)
     job = site.job(held.id)
     assert ended == held.id and job.state == "failed" and "begun 1 times" in job.error

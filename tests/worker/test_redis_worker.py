@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from redis import Redis
 
 from app.db.engine import Database
-from app.training.environment import environment_of
-from app.training.redis_queue import RedisQueue
+from app.settings import environment_of
+from app.train.queue import RedisQueue
 from tests.app.conftest import Customer
 from tests.app.redis_server import own_redis
 from tests.worker.site import Site, make_site, wait_until

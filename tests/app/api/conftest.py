@@ -11,12 +11,12 @@ import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
 
-from app.db import tenants
+from app.auth import queries
+from app.auth.service import add_tenant, make_key
 from app.db.engine import Database, open_database
-from app.db.service_tables import Role
+from app.db.tables import Role
 from app.main import create_app
 from app.resources import Resources
-from app.services.keys import add_tenant, make_key
 from app.settings import Settings
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell, SilentExplainer
@@ -110,7 +110,7 @@ def service(server: Server) -> Iterator[Service]:
     keys = {Role.ADMIN: add_tenant(resources.database, resources.keyring, name).text}
     stranger = add_tenant(resources.database, resources.keyring, f"stranger to {name}").text
     with resources.database.reading() as connection:
-        tenant_id = tenants.find(connection, name)
+        tenant_id = queries.find_tenant(connection, name)
     assert tenant_id is not None
     for role in (Role.CLIENT, Role.VIEWER):
         keys[role] = make_key(resources, tenant_id, role, role)[0].text

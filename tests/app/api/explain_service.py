@@ -8,20 +8,21 @@ from uuid import UUID, uuid4
 import httpx
 from prometheus_client import CollectorRegistry
 
-from app.db import ensembles, tenants
+from app.auth import queries
+from app.auth.service import add_tenant
 from app.db.engine import Database, open_database
-from app.explaining.opening import open_resident
-from app.explaining.protocol import Explainer
-from app.explaining.remote import RemoteExplainer
+from app.ensembles import directory
+from app.explain.contract import Explainer
+from app.explain.engine.resident import open_resident
+from app.explain.remote import RemoteExplainer
 from app.main import create_app
 from app.resources import Resources
-from app.services.keys import add_tenant
 from app.settings import Settings
 from tests.app.api.conftest import client
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell
 from tests.app.explaining.published import Saved, activate, publish
-from worker.explainer import ExplainerServer
+from worker.explain_server import ExplainerServer
 
 WORKER_KEY = "between us"
 MODEL = "loans"
@@ -43,7 +44,7 @@ class Lender:
     @property
     def ensemble_id(self) -> int:
         with self.database.reading() as connection:
-            row = ensembles.find(connection, self.tenant_id, MODEL)
+            row = directory.find_ensemble(connection, self.tenant_id, MODEL)
         assert row is not None
         return int(row.id)
 
@@ -64,7 +65,7 @@ class ExplainService:
         resources, name = self.resources, uuid4().hex
         key = add_tenant(resources.database, resources.keyring, name).text
         with resources.database.reading() as connection:
-            tenant_id = tenants.find(connection, name)
+            tenant_id = queries.find_tenant(connection, name)
         assert tenant_id is not None
         first, second = (publish(resources.database, resources.artifacts, tenant_id, MODEL, one) for one in self.saved)
         with client(self.url, key) as http:

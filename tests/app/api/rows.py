@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from app.db import ensembles, job_events, jobs, model_versions
 from app.db.engine import Database
-from app.db.model_versions import NewVersion
-from app.ledger.ledger import utc_now
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.registry import queries
+from app.registry.queries import NewVersion
+from app.train import jobs
 
 SCHEMA = {
     "version": 1,
@@ -33,14 +35,14 @@ SCHEMA = {
 def add_job(database: Database, tenant_id: int, model: str = "loans") -> UUID:
     job_id = uuid4()
     with database.writing() as connection:
-        jobs.add(connection, tenant_id, job_id, model, {"dataset_id": str(uuid4())}, utc_now())
-        job_events.add(connection, tenant_id, job_id, "state", {"state": "queued"}, utc_now())
+        jobs.add_job(connection, tenant_id, job_id, model, {"dataset_id": str(uuid4())}, utc_now())
+        jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, utc_now())
     return job_id
 
 
 def add_ensemble(database: Database, tenant_id: int, name: str = "loans", version: str = "1") -> int:
     with database.writing() as connection:
-        return ensembles.add(connection, tenant_id, name, version, datetime.now(UTC))
+        return directory.add_ensemble(connection, tenant_id, name, version, datetime.now(UTC))
 
 
 def publish(
@@ -65,4 +67,4 @@ def publish(
             {"fidelity": 0.9} | ({"members": dict.fromkeys(members, 0.8)} if members else {}),
             [{"price": 0.1, "cost": 1.0}],
         )
-        return model_versions.publish(connection, tenant_id, model, version, False, utc_now())
+        return queries.publish(connection, tenant_id, model, version, False, utc_now())

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from app.explaining.protocol import (
+from app.explain.contract import (
     ExplainAnswer,
     ExplainerState,
     ExplainOrder,

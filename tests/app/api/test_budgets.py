@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.engine import Database
-from app.ledger.ledger import utc_now
+from app.db.tables import utc_now
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble
 

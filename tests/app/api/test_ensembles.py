@@ -10,13 +10,13 @@ from anyio import to_thread
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from app.db import ensembles as ensembles_table
 from app.db.engine import Database
-from app.db.tables import EnsembleRow
-from app.explaining.protocol import VerifyAnswer
+from app.db.ledger_tables import EnsembleRow
+from app.ensembles import directory
+from app.explain import asking
+from app.explain.contract import VerifyAnswer
 from app.resources import ASKING_SHARE, Resources
-from app.services import ensembles
-from models.records import Value
+from models.data.records import Value
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 from tests.app.explaining.test_batcher import until
@@ -155,7 +155,7 @@ def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: d
     async def scenario() -> int:
         lender, seen = service.server.lender, len(service.server.lender.requests)
         asked = [
-            asyncio.create_task(ensembles.predict(service.resources, service.tenant_id, "scores", [{"income": number}]))
+            asyncio.create_task(asking.predict(service.resources, service.tenant_id, "scores", [{"income": number}]))
             for number in range(3)
         ]
         while len(lender.requests) < seen + 3:
@@ -179,7 +179,7 @@ def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
         return said
 
     async def predict(tenant_id: int) -> VerifyAnswer:
-        return (await ensembles.predict(service.resources, tenant_id, "scores", [{"income": 1}])).answer
+        return (await asking.predict(service.resources, tenant_id, "scores", [{"income": 1}])).answer
 
     async def scenario() -> None:
         slow = [asyncio.create_task(predict(1)) for _ in range(40)]
@@ -188,9 +188,9 @@ def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
         gate.set()
         await asyncio.gather(*slow)
 
-    monkeypatch.setattr(ensembles, "_ask_remote", ask)
+    monkeypatch.setattr(service, "_ask_remote", ask)
     found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2)}
-    monkeypatch.setattr(ensembles, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
+    monkeypatch.setattr(service, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
     try:
         asyncio.run(scenario())
     finally:
@@ -220,7 +220,7 @@ def test_two_who_register_a_name_at_once(
 ) -> None:
     """The second does not see the row of the first before it writes its own."""
     service.admin.post("/ensembles", json=body)
-    monkeypatch.setattr(ensembles_table, "lock", lambda *place: None)
+    monkeypatch.setattr(directory, "lock", lambda *place: None)
     answer = service.admin.post("/ensembles", json=body)
     assert (answer.status_code, answer.json()["type"]) == (409, "/problems/conflict")
 

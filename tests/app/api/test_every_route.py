@@ -5,10 +5,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.db import explanations
 from app.db.engine import Database
-from app.db.explanations import Decision
-from app.ledger.ledger import utc_now
+from app.db.tables import utc_now
+from app.explain import decisions
+from app.explain.decisions import Decision
 from app.main import routers
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, add_job, publish
@@ -73,7 +73,7 @@ def add_explanation(database: Database, tenant_id: int, version_id: UUID) -> UUI
         created_at=utc_now(),
     )
     with database.driving() as driver:
-        explanations.add(driver, [decision])
+        decisions.add_decisions(driver, [decision])
     return decision.id
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from app.schemas.explain import ExplainAnswerBody
+from app.explain.answer import ExplainAnswerBody
 from app.settings import Settings
 from tests.app.api.explain_service import MODEL, WORKER_KEY, ExplainService, Lender, explain_service
 from tests.app.explaining.lending import Lending, make_lending

@@ -6,7 +6,7 @@ import pytest
 from fastapi import Request
 from starlette.types import Message
 
-from app.api.hangup import unless_gone
+from app.concurrency import unless_gone
 from app.errors import DeadlineError
 
 

@@ -8,10 +8,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.db import job_events, jobs
 from app.db.engine import Database
-from app.db.jobs import Claim
-from app.ledger.ledger import utc_now
+from app.db.tables import utc_now
+from app.train import jobs
+from app.train.jobs import Claim
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_job
 from tests.app.api.test_datasets import csv, upload
@@ -101,10 +101,10 @@ def test_events_are_told_as_they_happen_and_again_from_any_of_them(service: Serv
             row = jobs.claim(connection, "worker", utc_now(), utc_now() + timedelta(minutes=5), job_id)
             assert row is not None
         with database.writing() as connection:
-            job_events.add(connection, service.tenant_id, job_id, "progress", {"phase": "flow", "step": 1}, utc_now())
+            jobs.add_event(connection, service.tenant_id, job_id, "progress", {"phase": "flow", "step": 1}, utc_now())
         with database.writing() as connection:
             jobs.fail(connection, Claim(job_id, row.fence), "no memory", utc_now())
-            job_events.add(connection, service.tenant_id, job_id, "state", {"state": "failed"}, utc_now())
+            jobs.add_event(connection, service.tenant_id, job_id, "state", {"state": "failed"}, utc_now())
         events = told.result(60)
     assert [kind for _, kind, _ in events] == ["state", "progress", "state"]
     assert events[-1][2]["state"] == "failed" and "at" in events[-1][2]

@@ -5,10 +5,10 @@ import json
 import pytest
 from sqlalchemy import select
 
+from app.auth.principals import KeyCache
 from app.db.engine import Database
-from app.db.service_tables import ApiKey
+from app.db.tables import ApiKey
 from app.errors import AuthenticationError
-from app.services.key_cache import KeyCache
 from tests.app.api.conftest import Service
 
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
+from app import concurrency
 from app.db.engine import Database
-from app.services import live
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
 
@@ -66,7 +66,7 @@ def test_a_revoked_key_ends_its_streams(service: Service, paths: tuple[str, str]
 
 
 def test_a_good_key_s_stream_goes_on(service: Service, paths: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(concurrency, "CHECK_SECONDS", 0.0)
     with listening(service.viewer, paths[1]) as lines:
         time.sleep(1.5)
         assert service.admin.put("/budgets/loans", json={"limit": 77}).status_code == 200

@@ -1,7 +1,7 @@
 """Versions are listed, switched, and rolled back."""
 
-from app.db import ensembles
 from app.db.engine import Database
+from app.ensembles import directory
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 
@@ -54,7 +54,7 @@ def test_the_ensemble_follows_the_active_version(service: Service, database: Dat
 def test_a_registered_ensemble_stays_as_it_was_registered(service: Service, database: Database) -> None:
     ensemble_id = add_ensemble(database, service.tenant_id, "scores", "2026-01")
     with database.writing() as connection:
-        ensembles.describe_remote(connection, service.tenant_id, ensemble_id, "2026-02", SCHEMA, [], None)
+        directory.describe_remote(connection, service.tenant_id, ensemble_id, "2026-02", SCHEMA, [], None)
     publish(database, service.tenant_id, ensemble_id, ensemble_version="2026-01")
     assert service.client.post("/models/loans/activate", json={"version": 1}).status_code == 200
     assert service.viewer.get("/ensembles").json()["items"][0]["version"] == "2026-02"

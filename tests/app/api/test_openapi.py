@@ -12,7 +12,7 @@ from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 
 from app.db.engine import Database
-from app.db.service_tables import Role
+from app.db.tables import Role
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import csv, upload

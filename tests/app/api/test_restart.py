@@ -4,10 +4,10 @@ from pathlib import Path
 
 import httpx
 
-from app.db import schema
+from app.auth.service import add_tenant
+from app.db import migrations
 from app.db.engine import open_database
 from app.main import create_app
-from app.services.keys import add_tenant
 from tests.app.api.conftest import client, service_settings
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell, SilentExplainer
@@ -17,7 +17,7 @@ from tests.app.servers import own_postgres
 def test_the_service_outlives_a_restart(tmp_path: Path) -> None:
     with own_postgres() as postgres:
         database = open_database(postgres.get_uri())
-        schema.upgrade(database)
+        migrations.upgrade(database)
         app = create_app(service_settings(postgres.get_uri(), tmp_path), database, SilentExplainer(), Bell())
         key = add_tenant(database, app.state.resources.keyring, "lender").text
         with serving(app) as url, client(url, key) as http:

@@ -14,9 +14,8 @@ from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 
 from app.api.shortcut import ExplainShortcut
-from app.db import ensembles
-from app.db.service_tables import Role
-from app.ledger.ledger import utc_now
+from app.db.tables import Role, utc_now
+from app.ensembles import directory
 from tests.app.api.conftest import Service
 from tests.app.conftest import Customer
 from tests.app.services.test_explain import publish
@@ -30,7 +29,7 @@ def lender(service: Service) -> Service:
     """With a model, and with keys that the service has looked up."""
     database = service.resources.database
     with database.writing() as connection:
-        ensemble_id = ensembles.add(connection, service.tenant_id, "loans", "1", utc_now())
+        ensemble_id = directory.add_ensemble(connection, service.tenant_id, "loans", "1", utc_now())
     publish(database, Customer(service.tenant_id, ensemble_id))
     for known in (service.client, service.viewer):
         assert known.get("/models").status_code == 200

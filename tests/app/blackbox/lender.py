@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from app.blackbox.deadline import Deadline
-from app.blackbox.protocol import BoxAnswer, MissingVote
-from models.matrix import Records
+from app.concurrency import Deadline
+from app.ensembles.blackbox import BoxAnswer, MissingVote
+from models.arrays import Records
 
 MEMBERS = ("forest", "boosting", "network")
 CLASSES = ("refused", "approved")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.blackbox.address import AddressPolicy, Origin
+from app.ensembles.address import AddressPolicy, Origin
 from app.errors import EndpointError
 from models.errors import ConfigError
 

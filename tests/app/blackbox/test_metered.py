@@ -10,17 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.blackbox.allowance import Allowance
-from app.blackbox.cache import AnswerCache, record_keys
-from app.blackbox.deadline import Deadline
-from app.blackbox.local import LocalBlackBox
-from app.blackbox.metered import MeteredEnsemble
-from app.blackbox.policy import QueryPolicy
-from app.blackbox.protocol import BlackBox
-from app.db.answers import AnswerOwner
+from app.concurrency import Deadline
 from app.db.engine import Database
+from app.ensembles.blackbox import BlackBox, LocalBlackBox
+from app.ensembles.bought import AnswerCache, AnswerOwner, record_keys
+from app.ensembles.metered import Allowance, MeteredEnsemble, QueryPolicy
 from app.errors import DeadlineError
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from models.ensemble.protocol import Ensemble, charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
@@ -76,7 +72,7 @@ def test_it_is_an_ensemble_and_charges_each_record_once(
     assert (second.charged, second.reused) == (0, 7)
     assert (ensemble.spent, ensemble.reused, lender.records_seen) == (7, 10, 7)
     assert used(ledger, customer) == (7, 0), "the rest of the reservation is released"
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_answers_outlive_the_request_but_not_the_version(meter: Meter, ledger: Ledger, customer: Customer) -> None:

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from app.blackbox.address import AddressPolicy
-from app.blackbox.deadline import Deadline
-from app.blackbox.endpoint import Endpoint
-from app.blackbox.meter import EnsembleMeter
-from app.blackbox.remote import RemoteBlackBox
-from app.db.answers import AnswerOwner
+from app.concurrency import Deadline
 from app.db.engine import Database
+from app.ensembles.address import AddressPolicy
+from app.ensembles.bought import AnswerOwner
+from app.ensembles.endpoint import Endpoint
+from app.ensembles.meter import EnsembleMeter
+from app.ensembles.remote import RemoteBlackBox
 from app.ledger.ledger import Ledger
-from models.schema import Feature, Kind, Schema
+from models.data.schema import Feature, Kind, Schema
 from tests.app.blackbox.lender import CLASSES, MEMBERS, formula
 from tests.app.blackbox.mlserver.server import mlserver
 from tests.app.conftest import Customer

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from app.blackbox.meter import EnsembleMeter
-from app.blackbox.registry import GRACE_SECONDS, EnsembleRegistry
-from app.db import ensembles
+from app.auth.keyring import open_keyring
 from app.db.engine import Database
-from app.keys import open_keyring
+from app.ensembles import directory
+from app.ensembles.directory import GRACE_SECONDS, EnsembleRegistry
+from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
 from app.settings import Settings
-from models.schema import Feature, Kind, Schema
+from models.data.schema import Feature, Kind, Schema
 from tests.app.conftest import Customer
 
 SCHEMA = Schema((Feature("income", Kind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
@@ -35,7 +35,7 @@ def test_what_was_replaced_is_closed_when_nobody_can_be_using_it(
         endpoint = {"url": "https://lender.example", "model": "m", "members": ["a"], "outputs": ["a"]}
         with database.writing() as connection:
             described = [endpoint | {"layout": "columns", "seconds": 1.0}]
-            ensembles.describe_remote(connection, *owner, version, SCHEMA.to_json(), described, None)
+            directory.describe_remote(connection, *owner, version, SCHEMA.to_json(), described, None)
         return registry.remote(*owner, SCHEMA)
 
     first = register("1")

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from app.blackbox.address import AddressPolicy
-from app.blackbox.deadline import Deadline
-from app.blackbox.endpoint import Endpoint, Layout
-from app.blackbox.protocol import BoxAnswer
-from app.blackbox.remote import BreakerPolicy, RemoteBlackBox
+from app.concurrency import Deadline
+from app.ensembles.address import AddressPolicy
+from app.ensembles.blackbox import BoxAnswer
+from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.remote import BreakerPolicy, RemoteBlackBox
 from app.errors import EndpointError
+from models.data.schema import Feature, Kind, Schema
 from models.errors import ConfigError, EnsembleError
-from models.schema import Feature, Kind, Schema
 from tests.app.blackbox.hostile import HostileServer, serving
 
 HOST = "models.lender.test"

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from app.blackbox.shared_threads import SharedThreads
+from app.concurrency import SharedThreads
 from tests.app.explaining.test_batcher import until
 
 

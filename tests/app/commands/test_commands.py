@@ -9,11 +9,13 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner
 
+from app.auth import queries
 from app.commands.budget import app
-from app.db import ensembles, tenants
 from app.db.engine import Database
-from app.db.schema import newest_revision
-from app.ledger.ledger import Ledger, utc_now
+from app.db.migrations import newest_revision
+from app.db.tables import utc_now
+from app.ensembles import directory
+from app.ledger.ledger import Ledger
 
 
 def run(module: str, url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -38,8 +40,8 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url: 
 @pytest.fixture
 def lender(database: Database) -> Ledger:
     with database.writing() as connection:
-        tenant_id = tenants.add(connection, "lender", utc_now())
-        ensembles.add(connection, tenant_id, "loans", "1", utc_now())
+        tenant_id = queries.add_tenant(connection, "lender", utc_now())
+        directory.add_ensemble(connection, tenant_id, "loans", "1", utc_now())
     return Ledger(database)
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from app.artifacts import open_store
-from app.db import ensembles, tenants
+from app.auth import queries
+from app.auth.keyring import open_keyring
+from app.auth.service import DEFAULT_TENANT, set_up
 from app.db.engine import open_database
-from app.keys import open_keyring
+from app.ensembles import directory
 from app.ledger.ledger import Ledger
-from app.services.first_start import DEFAULT_TENANT, set_up
 from app.settings import Settings
 from tests.app.explaining.lending import make_lending
 from tests.app.explaining.published import publish, save_two
@@ -38,12 +39,12 @@ def trained(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     database = open_database(settings.database)
     set_up(settings, database, open_keyring(settings))
     with database.reading() as connection:
-        tenant_id = tenants.find(connection, DEFAULT_TENANT)
+        tenant_id = queries.find_tenant(connection, DEFAULT_TENANT)
     assert tenant_id is not None
     saved, _ = save_two(make_lending(), folder.parent / "saved")
     publish(database, open_store(settings), tenant_id, MODEL, saved)
     with database.reading() as connection:
-        row = ensembles.find(connection, tenant_id, MODEL)
+        row = directory.find_ensemble(connection, tenant_id, MODEL)
     assert row is not None
     Ledger(database).set_limit(tenant_id, row.id, 1000)
     database.close()

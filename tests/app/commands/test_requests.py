@@ -4,8 +4,8 @@ import pytest
 
 from app.commands.choices import listed
 from app.commands.requests import parse_directions, parse_ranges
+from models.data.schema import Direction, Feature, Kind, Schema
 from models.errors import ConstraintError
-from models.schema import Direction, Feature, Kind, Schema
 
 PURPOSE = Feature("purpose", Kind.CATEGORICAL, categories=("car, used", "home", "a=b"))
 SCHEMA = Schema((Feature("a", Kind.INTEGER, 0, 9), Feature("a=b", Kind.INTEGER, 0, 9), PURPOSE), "label", ("no", "yes"))

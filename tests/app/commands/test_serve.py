@@ -83,7 +83,7 @@ def test_the_api_imports_no_torch() -> None:
     """The plain install has none; what needs it is imported when it is opened."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'sklearn', 'xgboost', 'catboost', 'scipy')))\n"
-        "import app.main, app.commands.serve_run, app.explaining.remote, app.training.redis_queue"
+        "import app.main, app.commands.serve_run, app.explain.remote, app.train.queue"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr

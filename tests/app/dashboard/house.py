@@ -10,13 +10,12 @@ import httpx
 from pydantic import SecretStr
 from sqlalchemy import update
 
-from app.db import job_events, jobs
-from app.db.jobs import Claim
-from app.db.service_tables import ModelVersion
-from app.ledger.ledger import utc_now
-from app.schemas.models import VERSION
+from app.api.models import VERSION
+from app.db.tables import ModelVersion, utc_now
 from app.settings import Settings
-from models.records import Value
+from app.train import jobs
+from app.train.jobs import Claim
+from models.data.records import Value
 from tests.app.api.explain_service import MODEL, Lender, explain_service
 from tests.app.explaining.lending import APPROVED, Lending
 from tests.app.explaining.published import Saved
@@ -73,17 +72,17 @@ class House:
         """A job in the hands of a trainer, which is the test."""
         job_id, now, tenant_id = uuid4(), utc_now(), self.lender.tenant_id
         with self.lender.database.writing() as connection:
-            jobs.add(connection, tenant_id, job_id, MODEL, {"preset": "fast"}, now)
-            job_events.add(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
+            jobs.add_job(connection, tenant_id, job_id, MODEL, {"preset": "fast"}, now)
+            jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
             row = jobs.claim(connection, "test", now, now.replace(year=now.year + 1), job_id)
             assert row is not None
-            job_events.add(connection, tenant_id, job_id, "state", {"state": "running"}, now)
+            jobs.add_event(connection, tenant_id, job_id, "state", {"state": "running"}, now)
         return HeldJob(self.lender.database, Claim(job_id, row.fence), tenant_id)
 
     def finish_job(self, held: HeldJob, version_id: UUID) -> None:
         with self.lender.database.writing() as connection:
             jobs.finish(connection, held.claim, version_id, utc_now())
-            job_events.add(connection, held.tenant_id, held.id, "state", {"state": "done"}, utc_now())
+            jobs.add_event(connection, held.tenant_id, held.id, "state", {"state": "done"}, utc_now())
 
 
 @contextmanager

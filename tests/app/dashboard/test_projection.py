@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.dashboard.projection import project
-from app.db.tables import Period
-from app.ledger.results import Balance
-from app.ledger.usage import UsagePoint
+from app.dashboard.figures import project
+from app.db.ledger_tables import Period
+from app.ledger.audit import UsagePoint
+from app.ledger.balance import Balance
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

@@ -7,13 +7,12 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from app.dashboard.assets import STATIC
+from app.auth import principals
+from app.auth.principals import Principal
+from app.dashboard.rendering import STATIC
 from app.db.engine import Database
-from app.db.service_tables import Role
+from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError
-from app.ledger.ledger import utc_now
-from app.services import sessions
-from app.services.key_cache import Principal
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble
 from tests.app.api.test_live_streams import listening, wait_for_the_end
@@ -61,10 +60,10 @@ def test_the_policy_allows_nothing_from_elsewhere(service: Service) -> None:
 def test_a_session_changes_things_only_with_its_token(service: Service, database: Database) -> None:
     add_ensemble(database, service.tenant_id)
     with sign_in(service) as client:
-        for headers in ({}, {sessions.CSRF_HEADER: "guess"}):
+        for headers in ({}, {principals.CSRF_HEADER: "guess"}):
             answer = client.put("/budgets/loans", json={"limit": 5}, headers=headers)
             assert (answer.status_code, answer.json()["type"]) == (403, "/problems/role")
-        right = {sessions.CSRF_HEADER: token(client)}
+        right = {principals.CSRF_HEADER: token(client)}
         assert client.put("/budgets/loans", json={"limit": 5}, headers=right).json()["limit"] == 5
 
 
@@ -91,20 +90,20 @@ def test_a_revoked_key_ends_its_sessions(service: Service) -> None:
 
 def test_signing_out_ends_the_session_wherever_its_cookie_is(service: Service) -> None:
     with sign_in(service) as other, sign_in(service) as client:
-        copied = {sessions.COOKIE: client.cookies[sessions.COOKIE]}
+        copied = {principals.COOKIE: client.cookies[principals.COOKIE]}
         assert httpx.get(f"{service.server.url}/jobs", cookies=copied).status_code == 200
-        for cookies in (copied, copied, {}, {sessions.COOKIE: "no cookie of ours"}):
+        for cookies in (copied, copied, {}, {principals.COOKIE: "no cookie of ours"}):
             answer = httpx.post(f"{service.server.url}/sign-out", cookies=cookies)
             assert (answer.status_code, answer.headers["Location"]) == (303, "/sign-in")
         answer = httpx.get(f"{service.server.url}/jobs", cookies=copied)
-        assert (answer.status_code, answer.json()["detail"]) == (401, sessions.OVER)
+        assert (answer.status_code, answer.json()["detail"]) == (401, principals.OVER)
         assert other.get("/jobs").status_code == 200, "another session of the same key goes on"
 
 
 def test_signing_out_ends_the_session_s_streams(service: Service, database: Database) -> None:
     add_ensemble(database, service.tenant_id)
     with sign_in(service) as client, listening(client, "/dashboard/budget-events") as lines:
-        cookies = {sessions.COOKIE: client.cookies[sessions.COOKIE]}
+        cookies = {principals.COOKIE: client.cookies[principals.COOKIE]}
         assert httpx.post(f"{service.server.url}/sign-out", cookies=cookies).status_code == 303
         wait_for_the_end(lines)
 
@@ -113,12 +112,12 @@ def test_a_session_ends_and_cannot_be_forged(service: Service, database: Databas
     keyring, now = service.resources.keyring, utc_now()
     row = service.admin.get("/keys").json()["items"][0]
     principal = Principal(service.tenant_id, Role.ADMIN, row["id"])
-    cookie = sessions.begin(keyring, principal, now)
-    assert sessions.resume(database, keyring, cookie, now).tenant_id == service.tenant_id
+    cookie = principals.begin_session(keyring, principal, now)
+    assert principals.resume_session(database, keyring, cookie, now).tenant_id == service.tenant_id
     credential = keyring.encrypt("credential of a bank")
-    for forged, moment in ((cookie, now + sessions.LIFETIME), (cookie[:-6] + "AAAA==", now), (credential, now)):
+    for forged, moment in ((cookie, now + principals.LIFETIME), (cookie[:-6] + "AAAA==", now), (credential, now)):
         with pytest.raises(AuthenticationError):
-            sessions.resume(database, keyring, forged, moment + timedelta(seconds=1))
+            principals.resume_session(database, keyring, forged, moment + timedelta(seconds=1))
 
 
 def test_a_viewer_sees_no_keys(service: Service) -> None:

@@ -8,13 +8,13 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import Connection
 
-from app.db import job_events, jobs, model_versions
 from app.db.engine import Database
-from app.db.jobs import Claim
-from app.db.model_versions import NewVersion
-from app.db.service_tables import JobState
-from app.db.types import AnyRow
+from app.db.tables import AnyRow, JobState
 from app.errors import LostLeaseError
+from app.registry import queries
+from app.registry.queries import NewVersion
+from app.train import jobs
+from app.train.jobs import Claim
 from tests.app.conftest import Customer
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -24,7 +24,7 @@ LEASE = timedelta(seconds=30)
 def add_job(database: Database, customer: Customer, at: datetime = NOW) -> UUID:
     job_id = uuid4()
     with database.writing() as connection:
-        jobs.add(connection, customer.tenant_id, job_id, "loans", {"seed": 0}, at)
+        jobs.add_job(connection, customer.tenant_id, job_id, "loans", {"seed": 0}, at)
     return job_id
 
 
@@ -36,7 +36,7 @@ def claim(database: Database, now: datetime = NOW, job_id: UUID | None = None) -
 
 def row_of(database: Database, customer: Customer, job_id: UUID) -> AnyRow:
     with database.reading() as connection:
-        row = jobs.find(connection, customer.tenant_id, job_id)
+        row = jobs.find_job(connection, customer.tenant_id, job_id)
     assert row is not None
     return row
 
@@ -149,10 +149,10 @@ def test_pages_and_counts(database: Database, customer: Customer) -> None:
     made = [add_job(database, customer, NOW + timedelta(seconds=n)) for n in range(3)]
     claim(database)
     with database.reading() as connection:
-        assert [row.id for row in jobs.page(connection, customer.tenant_id, None, 2)] == made[:0:-1]
-        queued = jobs.page(connection, customer.tenant_id, None, 9, JobState.QUEUED)
+        assert [row.id for row in jobs.jobs_page(connection, customer.tenant_id, None, 2)] == made[:0:-1]
+        queued = jobs.jobs_page(connection, customer.tenant_id, None, 9, JobState.QUEUED)
         assert {row.id for row in queued} == set(made[1:])
-        assert jobs.page(connection, customer.tenant_id, None, 9, model_name="other") == []
+        assert jobs.jobs_page(connection, customer.tenant_id, None, 9, model_name="other") == []
         assert jobs.count_unfinished(connection, customer.tenant_id) == 3
         assert jobs.count_states(connection) == {"queued": 2, "running": 1}
 
@@ -160,16 +160,16 @@ def test_pages_and_counts(database: Database, customer: Customer) -> None:
 def test_events_come_in_order_and_stay_few(database: Database, customer: Customer) -> None:
     job_id = add_job(database, customer)
     with database.writing() as connection:
-        first = job_events.add(connection, customer.tenant_id, job_id, "state", {"state": "queued"}, NOW)
-        for step in range(job_events.MOST_PROGRESS):
-            job_events.add(connection, customer.tenant_id, job_id, "progress", {"step": step}, NOW)
-        left = job_events.thin_progress(connection, job_id)
-        events = job_events.after(connection, customer.tenant_id, job_id, first)
-        assert left == len(events) == job_events.MOST_PROGRESS // 2 + 1
+        first = jobs.add_event(connection, customer.tenant_id, job_id, "state", {"state": "queued"}, NOW)
+        for step in range(jobs.MOST_PROGRESS):
+            jobs.add_event(connection, customer.tenant_id, job_id, "progress", {"step": step}, NOW)
+        left = jobs.thin_progress(connection, job_id)
+        events = jobs.events_after(connection, customer.tenant_id, job_id, first)
+        assert left == len(events) == jobs.MOST_PROGRESS // 2 + 1
         steps = [event.payload["step"] for event in events]
-        assert steps == sorted(steps) and (steps[0], steps[-1]) == (0, job_events.MOST_PROGRESS - 1)
-        assert job_events.thin_progress(connection, job_id) == left
-        assert job_events.after(connection, customer.tenant_id + 1, job_id) == []
+        assert steps == sorted(steps) and (steps[0], steps[-1]) == (0, jobs.MOST_PROGRESS - 1)
+        assert jobs.thin_progress(connection, job_id) == left
+        assert jobs.events_after(connection, customer.tenant_id + 1, job_id) == []
 
 
 def version_of(job_id: UUID, customer: Customer) -> NewVersion:
@@ -181,15 +181,15 @@ def test_versions_are_numbered_and_one_job_publishes_once(database: Database, cu
 
     def publish(connection: Connection, job_id: UUID, activate: bool) -> UUID:
         new = version_of(job_id, customer)
-        return model_versions.publish(connection, customer.tenant_id, "loans", new, activate, NOW)
+        return queries.publish(connection, customer.tenant_id, "loans", new, activate, NOW)
 
     with database.writing() as connection:
         first = publish(connection, made[0], activate=False)
-        assert model_versions.active(connection, customer.tenant_id, "loans") == first, "the first is active always"
+        assert queries.active(connection, customer.tenant_id, "loans") == first, "the first is active always"
         second = publish(connection, made[1], activate=True)
         publish(connection, made[2], activate=False)
-        assert model_versions.active(connection, customer.tenant_id, "loans") == second
-        found = [model_versions.find_by_job(connection, customer.tenant_id, job_id) for job_id in made]
+        assert queries.active(connection, customer.tenant_id, "loans") == second
+        found = [queries.find_by_job(connection, customer.tenant_id, job_id) for job_id in made]
         assert [row.number for row in found if row is not None] == [1, 2, 3]
     with pytest.raises(Exception, match="job_id"), database.writing() as connection:
         publish(connection, made[0], activate=True)
@@ -203,10 +203,10 @@ def test_two_jobs_publish_the_same_model_at_once(database: Database, customer: C
         start.wait()
         with database.writing() as connection:
             new = version_of(job_id, customer)
-            model_versions.publish(connection, customer.tenant_id, "loans", new, True, NOW)
+            queries.publish(connection, customer.tenant_id, "loans", new, True, NOW)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(publish, made))
     with database.reading() as connection:
-        found = [model_versions.find_by_job(connection, customer.tenant_id, job_id) for job_id in made]
+        found = [queries.find_by_job(connection, customer.tenant_id, job_id) for job_id in made]
         assert sorted(row.number for row in found if row is not None) == [1, 2, 3, 4]

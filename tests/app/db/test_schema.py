@@ -8,18 +8,19 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from app.db import answers, schema
-from app.db.answers import AnswerOwner
+from app.db import migrations
 from app.db.engine import Database, open_database
-from app.db.service_tables import Tables
-from app.ledger.check import check
-from app.ledger.ledger import Ledger, utc_now
+from app.db.tables import Tables, utc_now
+from app.ensembles import bought
+from app.ensembles.bought import AnswerOwner
+from app.ledger.audit import check_ledger
+from app.ledger.ledger import Ledger
 from models.errors import ConfigError
 from tests.app.conftest import Customer, new_customer
 
 
 def test_migrations_equal_the_tables(database: Database) -> None:
-    assert schema.differences(database) == []
+    assert migrations.differences(database) == []
 
 
 def test_migrations_have_every_check_of_the_tables(database: Database) -> None:
@@ -31,37 +32,37 @@ def test_migrations_have_every_check_of_the_tables(database: Database) -> None:
 
 
 def test_one_linear_history() -> None:
-    scripts = ScriptDirectory.from_config(Config(toml_file=schema.PROJECT))
+    scripts = ScriptDirectory.from_config(Config(toml_file=migrations.PROJECT))
     assert len(scripts.get_heads()) == 1
     assert all(not script.is_branch_point and not script.is_merge_point for script in scripts.walk_revisions())
 
 
 def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
     database = open_database(empty_database_url)
-    schema.upgrade(database, "0001")
+    migrations.upgrade(database, "0001")
     customer = new_customer(database)
     ledger = Ledger(database)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
     ledger.dispatch(reservation, 3)
 
-    schema.upgrade(database)
+    migrations.upgrade(database)
     owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
     with database.writing() as connection:
-        answers.keep(connection, owner, {b"k" * 32: (b"p", 1)}, utc_now())
-    schema.downgrade(database, "0001")
-    schema.upgrade(database)
+        bought.keep_bought(connection, owner, {b"k" * 32: (b"p", 1)}, utc_now())
+    migrations.downgrade(database, "0001")
+    migrations.upgrade(database)
 
     with database.reading() as connection:
-        assert answers.find(connection, owner, [b"k" * 32]) == {}
+        assert bought.find_bought(connection, owner, [b"k" * 32]) == {}
     assert ledger.settle(reservation).charged == 3
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).used == 3
-    assert check(database) == []
+    assert check_ledger(database) == []
 
-    schema.downgrade(database, "base")
+    migrations.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
-    schema.upgrade(database)
-    assert schema.differences(database) == []
+    migrations.upgrade(database)
+    assert migrations.differences(database) == []
     database.close()
 
 
@@ -80,10 +81,10 @@ def test_a_counter_cannot_pass_its_ceiling(database: Database, customer: Custome
 
 
 def test_no_pyproject_no_migration(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(schema, "PROJECT", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(migrations, "PROJECT", tmp_path / "pyproject.toml")
     database = open_database(empty_database_url)
     with pytest.raises(ConfigError, match=r"pyproject\.toml, which is missing"):
-        schema.upgrade(database)
+        migrations.upgrade(database)
     database.close()
 
 

@@ -6,17 +6,17 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from app.blackbox.meter import EnsembleMeter
-from app.db.answers import AnswerOwner
 from app.db.engine import Database
+from app.ensembles.bought import AnswerOwner
+from app.ensembles.meter import EnsembleMeter
 from app.errors import NotFoundError
-from app.explaining.protocol import ExplainOrder
-from app.explaining.versions import LoadedVersion
+from app.explain.contract import ExplainOrder
+from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
+from models.data.records import Value, from_records
 from models.datasets.loans import loans
 from models.model import RecourseModel
-from models.records import Value, from_records
-from models.training import train
+from models.training.train import train
 from tests.app.conftest import Customer
 from tests.models.tiny import TINY, Scorecards, Task, make_task
 

@@ -7,14 +7,15 @@ from uuid import UUID, uuid4
 from sqlalchemy import update
 
 from app.artifacts import ArtifactStore
-from app.db import ensembles, jobs, model_versions
 from app.db.engine import Database
-from app.db.model_versions import NewVersion
-from app.db.service_tables import ModelRow
-from app.ledger.ledger import utc_now
-from models.artifact import save_model
+from app.db.tables import ModelRow, utc_now
+from app.ensembles import directory
+from app.registry import queries
+from app.registry.queries import NewVersion
+from app.train import jobs
 from models.ensemble.local import train_local_ensemble
 from models.model import RecourseModel
+from models.storage.artifact import save_model
 from tests.app.explaining.lending import Lending
 from tests.models.tiny import TINY, random_model
 
@@ -48,13 +49,13 @@ def publish(
     schema, job_id, now = saved.model.encoder.schema, uuid4(), utc_now()
     with database.writing() as connection:
         if ensemble_id is None:
-            row = ensembles.find(connection, tenant_id, name)
-            ensemble_id = row.id if row is not None else ensembles.add(connection, tenant_id, name, "1", now)
-        jobs.add(connection, tenant_id, job_id, name, {}, now)
+            row = directory.find_ensemble(connection, tenant_id, name)
+            ensemble_id = row.id if row is not None else directory.add_ensemble(connection, tenant_id, name, "1", now)
+        jobs.add_job(connection, tenant_id, job_id, name, {}, now)
         version = NewVersion(
             job_id, location, saved.digest, ensemble_id, "1", schema.to_json(), list(schema.classes), {}, []
         )
-        return model_versions.publish(connection, tenant_id, name, version, True, now)
+        return queries.publish(connection, tenant_id, name, version, True, now)
 
 
 def activate(database: Database, tenant_id: int, name: str, version_id: UUID) -> None:

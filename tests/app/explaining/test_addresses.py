@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import DeadlineError, UnavailableError
-from app.explaining import addresses, wire
-from app.explaining.addresses import Addresses
-from app.explaining.protocol import ExplainAnswer, ExplainerState, ExplainOrder, RecordAnswer, VerifyOrder
-from app.explaining.remote import JOURNEYS, RemoteExplainer
+from app.explain import remote, workers
+from app.explain.contract import ExplainAnswer, ExplainerState, ExplainOrder, RecordAnswer, VerifyOrder
+from app.explain.remote import JOURNEYS, RemoteExplainer
+from app.explain.workers import Addresses
 
 STATE = ExplainerState(ready=True, reason=None, versions=1, queued_records=0, queue_limit=7, workers=1)
 
@@ -30,7 +30,7 @@ class NameServer:
         self.known: tuple[str, ...] | None = known
         self._real = socket.getaddrinfo
         monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
-        monkeypatch.setattr(addresses, "RESOLVE_SECONDS", 0.0)
+        monkeypatch.setattr(workers, "RESOLVE_SECONDS", 0.0)
 
     def look_up(self, host: str, port: int, *rest: Any, **named: Any) -> list[Any]:  # noqa: ANN401  # as in socket
         if host != "worker":
@@ -112,11 +112,11 @@ def test_a_large_order_does_not_travel_in_the_place_of_small_ones() -> None:
 
     async def work(request: Request) -> Response:
         seen.append(request.url.path)
-        orders = wire.read_explain_orders(await request.body()) if request.url.path.endswith("many") else []
+        orders = remote.read_explain_orders(await request.body()) if request.url.path.endswith("many") else []
         if not orders or len(orders[0].records) > 1:
             await go.wait()
         answer = ExplainAnswer((RecordAnswer("infeasible", 0, b"{}"),))
-        return Response(wire.write_outcomes([answer] * len(orders)))
+        return Response(remote.write_outcomes([answer] * len(orders)))
 
     async def scenario() -> None:
         app = Starlette(routes=[Route(path, work, methods=["POST"]) for path in ("/explain", "/explain-many")])
@@ -162,7 +162,7 @@ def test_every_worker_behind_a_name_is_counted(monkeypatch: pytest.MonkeyPatch) 
     NameServer(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.3")
 
     async def state(request: Request) -> Response:
-        return Response(wire.write_state(STATE))
+        return Response(remote.write_state(STATE))
 
     async def run() -> ExplainerState:
         with ExitStack() as stack:

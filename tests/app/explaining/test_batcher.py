@@ -11,11 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from app.blackbox.meter import EnsembleMeter
+from app.ensembles.meter import EnsembleMeter
 from app.errors import DeadlineError, OverloadedError, UnavailableError
-from app.explaining.batcher import Batcher, BatchLimits
-from app.explaining.protocol import ExplainAnswer, ExplainOrder, RecordAnswer
-from app.explaining.versions import LoadedVersion
+from app.explain.contract import ExplainAnswer, ExplainOrder, RecordAnswer
+from app.explain.engine.batcher import Batcher, BatchLimits
+from app.explain.engine.versions import LoadedVersion
 from models.errors import RecordError
 from models.model import RecourseModel
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from app.errors import UnavailableError
-from app.explaining import wire
-from app.explaining.bundles import MOST_RECORDS, Bundler, Outcome
-from app.explaining.protocol import ExplainAnswer, ExplainOrder, RecordAnswer
+from app.explain import remote
+from app.explain.contract import ExplainAnswer, ExplainOrder, RecordAnswer
+from app.explain.remote import MOST_RECORDS, Bundler, Outcome
 from models.errors import RecordError
 
 
@@ -27,8 +27,8 @@ class Road:
         if any(order.target == "lost" for order in orders):
             raise UnavailableError("no worker explains now: try again soon")
         # There and back as it really travels.
-        again = wire.read_explain_orders(wire.write_explain_orders(orders))
-        return wire.read_outcomes(wire.write_outcomes([self._answer(order) for order in again]))
+        again = remote.read_explain_orders(remote.write_explain_orders(orders))
+        return remote.read_outcomes(remote.write_outcomes([self._answer(order) for order in again]))
 
     def _answer(self, order: ExplainOrder) -> Outcome:
         if order.target == "bad":

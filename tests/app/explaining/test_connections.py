@@ -12,8 +12,8 @@ from typing import TypeAlias
 import pytest
 import uvloop
 
-from app.explaining import connections
-from app.explaining.connections import Connections, LostError, NotSentError, Reply
+from app.explain import connections
+from app.explain.connections import Connections, LostError, NotSentError, Reply
 from models.errors import ConfigError
 
 Behave: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]

@@ -12,27 +12,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.blackbox.deadline import Deadline
+from app.concurrency import Deadline
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
-from app.explaining import engine, resident
-from app.explaining.batcher import BatchLimits
-from app.explaining.engine import CountQueries, Outcome, run_batch
-from app.explaining.parsing import ReadyOrder, parse_orders
-from app.explaining.protocol import ExplainAnswer, ExplainOrder, VerifyAnswer, VerifyOrder
-from app.explaining.resident import ResidentExplainer
-from app.explaining.versions import LoadedVersion
+from app.explain.contract import ExplainAnswer, ExplainOrder, VerifyAnswer, VerifyOrder
+from app.explain.engine import batch, resident
+from app.explain.engine.batch import CountQueries, Outcome, ReadyOrder, parse_orders, run_batch
+from app.explain.engine.batcher import BatchLimits
+from app.explain.engine.resident import ResidentExplainer
+from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
-from models.allowed import Allowed
-from models.answers import Explanation
+from models.arrays import Records, Targets
+from models.config import SearchConfig
+from models.data.records import Value
+from models.data.schema import Direction
 from models.ensemble.protocol import Ensemble
 from models.errors import ConfigError, ConstraintError, QueryLimitError, SolverError, TargetError
-from models.matrix import Records
 from models.model import RecourseModel
-from models.records import Value
-from models.schema import Direction
-from models.scoring import Targets
-from models.search import SearchConfig, search
-from models.trajectory import SHOWN
+from models.search.answers import Explanation
+from models.search.search import search
+from models.search.trajectory import SHOWN
+from models.space.feasible import Allowed
 from tests.app.explaining.lending import APPROVED, REFUSED, Lending, OneLender
 from tests.app.explaining.test_batcher import until
 
@@ -285,9 +284,9 @@ def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
             raise failures.pop(0)
         return found
 
-    monkeypatch.setattr(engine, "search", break_off)
+    monkeypatch.setattr(batch, "search", break_off)
     orders = [lender.order(lending.refused[n : n + 2], max_queries=4) for n in (0, 2)]
-    outcomes = engine.run_batch(lender.load(lender.customer.tenant_id, lender.version_id), orders)
+    outcomes = batch.run_batch(lender.load(lender.customer.tenant_id, lender.version_id), orders)
     answers = [outcome for outcome in outcomes if isinstance(outcome, ExplainAnswer)]
     assert not failures and len(answers) == 2
     charged = [record.charged for answer in answers for record in answer.records]
@@ -312,7 +311,7 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
 
     monkeypatch.setattr(lender.cards, "predict_proba", slowly)
     version = lender.load(lender.customer.tenant_id, lender.version_id)
-    late, answer = engine.run_batch(version, [hasty, patient])
+    late, answer = batch.run_batch(version, [hasty, patient])
     assert isinstance(late, DeadlineError) and isinstance(answer, ExplainAnswer)
     first, *later = lender.cards.asked
     assert ledger.balance(*owner).used == lender.cards.count
@@ -320,7 +319,7 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     cards = lending.scorecards()
     (ready,) = parse_orders(lending.model, [patient])
     assert isinstance(ready, ReadyOrder)
-    alone = search(lending.model, ready.target, ready.allowed, engine.config_of(patient), cards)
+    alone = search(lending.model, ready.target, ready.allowed, batch.config_of(patient), cards)
     its_own = rows_of(cards.asked)
     assert rows_of(later) and rows_of(later) < its_own and not rows_of([first]) <= its_own
     assert sum(record.charged for record in answer.records) == len(its_own)

@@ -10,20 +10,19 @@ import pytest
 from sqlalchemy import update
 
 from app.artifacts import open_store
-from app.blackbox.meter import EnsembleMeter
-from app.blackbox.registry import EnsembleRegistry
-from app.db import ensembles
+from app.auth.keyring import open_keyring
 from app.db.engine import Database
-from app.db.service_tables import ModelVersion
+from app.db.tables import ModelVersion
+from app.ensembles import directory
+from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError
-from app.explaining.source import VersionSource
-from app.explaining.versions import LoadedVersion, VersionShelf
-from app.keys import open_keyring
+from app.explain.engine.versions import LoadedVersion, VersionShelf, VersionSource
 from app.ledger.ledger import Ledger
 from app.settings import Settings
+from models.data.schema import Schema
 from models.errors import ArtifactError
 from models.model import RecourseModel
-from models.schema import Schema
 from tests.app.conftest import Customer
 from tests.app.explaining.lending import Lending
 from tests.app.explaining.published import publish, save_two
@@ -122,7 +121,7 @@ def test_an_ensemble_that_was_registered_with_another_schema_is_not_asked(
     def register(described: Schema) -> None:
         with database.writing() as connection:
             endpoints = [ENDPOINT | {"seconds": 1.0}]
-            ensembles.describe_remote(connection, *owner, "2", described.to_json(), endpoints, None)
+            directory.describe_remote(connection, *owner, "2", described.to_json(), endpoints, None)
 
     register(schema)
     meter = VersionSource(database, registry, store).load(customer.tenant_id, version_id).meter

@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from app.artifacts import open_store
 from app.commands.serve_run import _open_explainer
 from app.db.engine import Database
-from app.explaining import warming
-from app.explaining.protocol import ExplainOrder
-from app.explaining.resident import ResidentExplainer
-from app.explaining.versions import Key, LoadedVersion
+from app.explain.contract import ExplainOrder
+from app.explain.engine import versions
+from app.explain.engine.resident import ResidentExplainer
+from app.explain.engine.versions import Key, LoadedVersion
 from app.metrics import Metrics
 from app.settings import Settings
 from models.errors import ArtifactError
@@ -80,7 +80,7 @@ async def ready(explainer: ResidentExplainer) -> bool:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(versions, "LOOK_SECONDS", 0.02)
 
 
 def test_it_is_ready_when_the_active_versions_are_loaded_and_their_ensembles_open() -> None:
@@ -141,7 +141,7 @@ def test_what_is_broken_keeps_nothing_else_cold() -> None:
 
 
 def test_it_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "START_SECONDS", 0.2)
+    monkeypatch.setattr(versions, "START_SECONDS", 0.2)
 
     async def work(explainer: ResidentExplainer) -> None:
         assert not await ready(explainer)

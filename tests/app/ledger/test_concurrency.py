@@ -10,11 +10,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from app.db.engine import Database
-from app.db.tables import Period
+from app.db.ledger_tables import Period
 from app.errors import LedgerUnavailableError
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
+from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
-from app.ledger.results import Reservation
 from models.errors import QueryLimitError
 from tests.app.conftest import Customer
 
@@ -55,7 +55,7 @@ def test_a_new_period_is_opened_once_by_many(database: Database, customer: Custo
         granted = [reservation for reservation in pool.map(reserve, range(20)) if reservation is not None]
     assert len(granted) == 5
     assert tomorrow.balance(customer.tenant_id, customer.ensemble_id).reserved == 5
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_settled_once_by_many(database: Database, ledger: Ledger, customer: Customer) -> None:
@@ -67,7 +67,7 @@ def test_settled_once_by_many(database: Database, ledger: Ledger, customer: Cust
     assert len(settlements) == 1
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (4, 0)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_limits_change_while_others_reserve(database: Database, ledger: Ledger, customer: Customer) -> None:
@@ -83,7 +83,7 @@ def test_limits_change_while_others_reserve(database: Database, ledger: Ledger, 
         list(pool.map(work, range(60)))
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (0, 0)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_a_lost_answer_to_a_reservation_reserves_once(lossy: LosesAnswers, customer: Customer) -> None:
@@ -95,7 +95,7 @@ def test_a_lost_answer_to_a_reservation_reserves_once(lossy: LosesAnswers, custo
     lossy.lost = 1
     ledger.settle(reservation)
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0
-    assert check(lossy) == []
+    assert check_ledger(lossy) == []
 
 
 def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: Customer) -> None:
@@ -113,4 +113,4 @@ def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: C
         Ledger(lossy, patience=timedelta(0)).dispatch(reservation, 1)
     lossy.lost = 0
     assert ledger.settle(reservation).charged == 1
-    assert check(lossy) == []
+    assert check_ledger(lossy) == []

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from app.db.engine import Database, open_database
-from app.db.tables import Period, State
+from app.db.ledger_tables import Period, State
 from app.errors import ConflictError, LedgerUnavailableError, ReservationError, UnknownBudgetError
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
+from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
-from app.ledger.results import Reservation
 from models.errors import ConfigError, QueryLimitError
 from tests.app.conftest import Customer, new_customer
 
@@ -65,7 +65,7 @@ def test_a_reservation_runs_its_course(ledger: Ledger, customer: Customer, datab
     assert counters(ledger, customer) == (4, 0)
     assert ledger.settle(reservation) == settlement, "a second settle changes nothing"
     assert counters(ledger, customer) == (4, 0)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_the_last_unit_fits_and_no_more(ledger: Ledger, customer: Customer) -> None:
@@ -174,7 +174,7 @@ def test_a_lowered_limit_stops_new_reservations_and_loses_nothing(
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 5)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_period_turns(
     ledger.dispatch(over_midnight, 7)
     ledger.settle(over_midnight)
     assert counters(ledger, customer) == (0, 10), "yesterday's reservation is charged to yesterday"
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: Time, database: Database) -> None:
@@ -210,7 +210,7 @@ def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: 
         # What the first budget reserved is overdue by now and was released, so only the new limit counts.
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 12)
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_another_period_counts_anew_only_if_that_is_said(
@@ -237,7 +237,7 @@ def test_another_period_counts_anew_only_if_that_is_said(
     with pytest.raises(ConflictError, match="the period '2026-01' would count from 6"):
         ledger.set_limit(*ids, 10, Period.MONTH)
     assert ledger.set_limit(*ids, 10, Period.MONTH, restart=True).used == 6
-    assert check(database) == []
+    assert check_ledger(database) == []
 
 
 def test_tenants_do_not_share(ledger: Ledger, customer: Customer, database: Database) -> None:
@@ -281,7 +281,7 @@ def test_the_check_names_what_is_wrong(ledger: Ledger, customer: Customer, datab
                 "VALUES (0, 0, 'limit', '2026-01-01 00:00:00', 0, 0, 0, 0)"
             )
         )
-    found = check(database)
+    found = check_ledger(database)
     assert sum("says used 1" in sentence for sentence in found) == 2
     assert any("its entries sum to 0" in sentence for sentence in found)
     assert any("dispatched 4, its entries sum to 2" in sentence for sentence in found)

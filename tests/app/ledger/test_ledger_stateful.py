@@ -18,12 +18,11 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from app.db.engine import Database
-from app.db.tables import Account, Period, ReservationRow
+from app.db.ledger_tables import Account, Period, ReservationRow
 from app.errors import ReservationError
-from app.ledger.check import check
+from app.ledger.audit import check_ledger
+from app.ledger.balance import Reservation, period_key
 from app.ledger.ledger import Ledger
-from app.ledger.periods import period_key
-from app.ledger.results import Reservation
 from models.errors import QueryLimitError
 from tests.app.conftest import new_customer
 
@@ -180,7 +179,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert model.calls <= dispatched <= row.used + row.reserved <= max(row.query_limit, model.lowest_promise)
 
     def teardown(self) -> None:
-        assert check(self.database) == []
+        assert check_ledger(self.database) == []
 
     @staticmethod
     def _owns(reservation: Reservation, promise: Promise) -> bool:

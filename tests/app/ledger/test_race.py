@@ -10,8 +10,8 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from app.db.engine import Database
-from app.db.tables import ReservationRow, State
-from app.ledger.check import check
+from app.db.ledger_tables import ReservationRow, State
+from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer
 from tests.app.ledger import race
@@ -40,7 +40,7 @@ def test_killed_processes_never_overspend(
     ledger.expire()
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (dispatched(database), 0)
-    assert check(database) == []
+    assert check_ledger(database) == []
     with database.reading() as connection:
         states = set(connection.execute(select(ReservationRow.state).distinct()).scalars())
     assert states == {State.SETTLED, State.EXPIRED}

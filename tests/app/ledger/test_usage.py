@@ -3,12 +3,12 @@
 import csv
 from datetime import UTC, datetime, timedelta
 
-from app.db import ensembles, tenants
+from app.auth import queries
 from app.db.engine import Database
-from app.db.entries import Step
-from app.ledger.export import COLUMNS, ledger_csv
+from app.ensembles import directory
+from app.ledger.audit import COLUMNS, UsagePoint, ledger_csv, usage_series
 from app.ledger.ledger import Ledger
-from app.ledger.usage import UsagePoint, usage_series
+from app.ledger.queries import Step
 from tests.app.conftest import Customer, new_customer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -58,8 +58,8 @@ def test_the_export_has_every_entry_and_adds_up(database: Database, customer: Cu
 
 def test_a_name_cannot_be_a_formula(database: Database) -> None:
     with database.writing() as connection:
-        tenant_id = tenants.add(connection, "lender", NOON)
-        ensemble_id = ensembles.add(connection, tenant_id, '=cmd|"x",\n', "1", NOON)
+        tenant_id = queries.add_tenant(connection, "lender", NOON)
+        ensemble_id = directory.add_ensemble(connection, tenant_id, '=cmd|"x",\n', "1", NOON)
     spend(database, Customer(tenant_id, ensemble_id), NOON, 1)
     rows = list(csv.DictReader("".join(ledger_csv(database, tenant_id, ensemble_id)).splitlines(keepends=True)))
     assert {row["ensemble"] for row in rows} == {'\'=cmd|"x",\n'}

@@ -12,10 +12,8 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from app.db.driver import Driver
 from app.db.engine import Database
-from app.db.explanations import Decision
-from app.db.service_tables import Explanation
-from app.ledger.ledger import utc_now
-from app.services.decisions import DecisionWriter
+from app.db.tables import Explanation, utc_now
+from app.explain.decisions import Decision, DecisionWriter
 from tests.app.conftest import Customer
 from tests.app.services.test_explain import publish
 

@@ -10,17 +10,17 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import select
 
-from app.db import explanations, jobs, model_versions
 from app.db.engine import Database
-from app.db.model_versions import NewVersion
-from app.db.service_tables import Explanation
+from app.db.tables import Explanation, utc_now
 from app.errors import NotFoundError
-from app.explaining.protocol import ExplainAnswer, ExplainOrder
-from app.explaining.request import ExplainRequest
-from app.ledger.ledger import utc_now
+from app.explain import decisions
+from app.explain.contract import ExplainAnswer, ExplainOrder, ExplainRequest
+from app.explain.service import explain
+from app.registry import queries
+from app.registry.queries import NewVersion
 from app.resources import gather
-from app.services.explain import explain
 from app.settings import Settings
+from app.train import jobs
 from tests.app.api.standins import Bell, SilentExplainer
 from tests.app.conftest import Customer
 
@@ -29,9 +29,9 @@ def publish(database: Database, customer: Customer) -> UUID:
     """The next version of `loans`, active."""
     job_id, now = uuid4(), utc_now()
     with database.writing() as connection:
-        jobs.add(connection, customer.tenant_id, job_id, "loans", {}, now)
+        jobs.add_job(connection, customer.tenant_id, job_id, "loans", {}, now)
         version = NewVersion(job_id, "models/x", uuid4().hex, customer.ensemble_id, "1", {}, ["no", "yes"], {}, [])
-        return model_versions.publish(connection, customer.tenant_id, "loans", version, True, now)
+        return queries.publish(connection, customer.tenant_id, "loans", version, True, now)
 
 
 class Engine(SilentExplainer):
@@ -168,7 +168,7 @@ def test_what_cannot_be_written_is_not_answered(lender: Lender, monkeypatch: pyt
 
     async def test() -> None:
         await lender.explain()
-        monkeypatch.setattr(explanations, "add", away)
+        monkeypatch.setattr(decisions, "add", away)
         with pytest.raises(OSError, match="away"):
             await lender.explain()
 

@@ -8,13 +8,12 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import delete, select
 
-from app.db import tenants
+from app.auth import queries
+from app.auth.keyring import Keyring, open_keyring
+from app.auth.principals import KeyCache
+from app.auth.service import DEFAULT_TENANT, set_up
 from app.db.engine import Database
-from app.db.service_tables import ApiKey, Role
-from app.keys import Keyring, open_keyring
-from app.ledger.ledger import utc_now
-from app.services.first_start import DEFAULT_TENANT, set_up
-from app.services.key_cache import KeyCache
+from app.db.tables import ApiKey, Role, utc_now
 from app.settings import Settings
 from models.errors import ConfigError
 
@@ -76,7 +75,7 @@ def test_processes_that_start_together_make_one_key(settings: Settings, database
         return None if first is None else first.text
 
     with database.writing() as connection:
-        tenants.ensure(connection, DEFAULT_TENANT, utc_now())
+        queries.ensure_tenant(connection, DEFAULT_TENANT, utc_now())
     with ThreadPoolExecutor(6) as pool:
         made = [text for text in pool.map(start, range(6)) if text is not None]
     assert (len(made), count(database)) == (1, 1)

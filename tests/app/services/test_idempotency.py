@@ -9,12 +9,11 @@ import anyio
 import pytest
 from sqlalchemy import Connection
 
-from app.db import idempotency
+from app import idempotency
 from app.db.engine import Database
-from app.db.idempotency import KeyUse
+from app.db.tables import utc_now
 from app.errors import InFlightError, ReusedKeyError
-from app.ledger.ledger import utc_now
-from app.services.idempotency import Answer, KeyedBody, Once
+from app.idempotency import Answer, KeyedBody, KeyUse, Once
 from models.errors import TargetError
 from tests.app.conftest import Customer
 
@@ -99,13 +98,13 @@ def test_of_many_at_once_one_is_done(database: Database, customer: Customer) -> 
 def test_a_crashed_request_is_taken_over_and_cannot_answer_any_more(database: Database, customer: Customer) -> None:
     crashed = KeyUse(customer.tenant_id, "/train", "k", FIRST.digest, utc_now() - timedelta(seconds=100))
     with database.writing() as connection:
-        assert idempotency.begin(connection, crashed)
+        assert idempotency.begin_use(connection, crashed)
     with pytest.raises(InFlightError):
         Once(database, 200).run(customer.tenant_id, "/train", FIRST, Counter())
     answer = Once(database, 60).run(customer.tenant_id, "/train", FIRST, Counter())
     with database.writing() as connection:
-        idempotency.finish(connection, crashed, 500, "from the grave")
-        idempotency.forget(connection, crashed)
+        idempotency.finish_use(connection, crashed, 500, "from the grave")
+        idempotency.forget_use(connection, crashed)
     again = Once(database, 60).run(customer.tenant_id, "/train", FIRST, Counter())
     assert (again.body, again.replayed) == (answer.body, True)
 
@@ -136,7 +135,7 @@ def test_a_caller_that_hangs_up_at_once_frees_the_key_too(
 ) -> None:
     """The key is being written down in a thread, which goes on when nobody waits for it any more."""
     once, work, beginning, go = Once(database, 600), Counter(), Event(), Event()
-    begin = idempotency.begin
+    begin = idempotency.begin_use
 
     def slow(connection: Connection, use: KeyUse) -> bool:
         beginning.set()
@@ -170,4 +169,4 @@ def test_old_answers_are_dropped(database: Database, customer: Customer) -> None
 
 def _drop(database: Database, age: timedelta) -> int:
     with database.writing() as connection:
-        return idempotency.drop_older(connection, utc_now() - age)
+        return idempotency.drop_older_uses(connection, utc_now() - age)

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.datasets import reader
+from app.datasets.reader import TableLimits, read_parquet
 from app.errors import TooLargeError
-from app.services import parquet_table
-from app.services.parquet_table import read_parquet
-from app.services.table_limits import TableLimits
 from models.errors import DataError
 
 LIMITS = TableLimits(rows=5_000, columns=50, bytes=1_000_000)
@@ -25,7 +24,7 @@ def unpack_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def unpack(file: pq.ParquetFile, limits: TableLimits) -> NoReturn:
         raise AssertionError("the file was unpacked in this process")
 
-    monkeypatch.setattr(parquet_table, "unpack", unpack)
+    monkeypatch.setattr(reader, "unpack", unpack)
 
 
 def varint(number: int) -> bytes:
@@ -64,14 +63,14 @@ def test_a_file_that_says_it_is_small_is_not_unpacked_here(tmp_path: Path) -> No
 def test_a_batch_past_all_memory_ends_the_child_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted after each batch would come too late."""
     write_lie(tmp_path / "lie", ["x" * 10_000_000] * 40, rows_a_group=40)
-    monkeypatch.setattr(parquet_table, "TRIAL_BYTES", 400 * 2**20)
+    monkeypatch.setattr(reader, "TRIAL_BYTES", 400 * 2**20)
     with pytest.raises(TooLargeError, match="bytes of memory on the way: send a sample"):
         read_parquet(tmp_path / "lie", TableLimits(rows=5_000, columns=50, bytes=10**9))
 
 
 def test_a_file_that_takes_for_ever_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "table")
-    monkeypatch.setattr(parquet_table, "TRIAL_SECONDS", 0.001)
+    monkeypatch.setattr(reader, "TRIAL_SECONDS", 0.001)
     with pytest.raises(TooLargeError, match=r"took more than 0\.001 s"):
         read_parquet(tmp_path / "table", LIMITS)
 

@@ -6,13 +6,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.db import ended_sessions, jobs
+from app import main
+from app.auth import queries
 from app.db.engine import Database
-from app.ledger.ledger import Ledger, utc_now
+from app.db.tables import utc_now
+from app.idempotency import Answer, KeyedBody
+from app.ledger.ledger import Ledger
 from app.resources import Resources, gather
-from app.services import upkeep
-from app.services.idempotency import Answer, KeyedBody
 from app.settings import Settings
+from app.train import jobs
 from tests.app.api.standins import Bell, SilentExplainer
 from tests.app.conftest import Customer
 
@@ -29,13 +31,13 @@ def crash(database: Database, customer: Customer) -> UUID:
     ledger.dispatch(ledger.reserve(customer.tenant_id, customer.ensemble_id, 8), 3)
     job_id = uuid4()
     with database.writing() as connection:
-        jobs.add(connection, customer.tenant_id, job_id, "loans", {}, utc_now())
+        jobs.add_job(connection, customer.tenant_id, job_id, "loans", {}, utc_now())
     return job_id
 
 
 def test_all_is_tidied(resources: Resources, database: Database, customer: Customer) -> None:
     job_id = crash(database, customer)
-    upkeep.tidy(resources)
+    main.tidy(resources)
     balance = resources.ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (3, 0)
     assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]
@@ -49,10 +51,10 @@ def test_keys_are_forgotten_when_they_are_old(
         return resources.once.run(customer.tenant_id, "/train", work, lambda: Answer(200, "{}")).replayed
 
     assert not ask()
-    upkeep.tidy(resources)
+    main.tidy(resources)
     assert ask(), "it is young"
-    monkeypatch.setattr(upkeep, "utc_now", lambda: utc_now() + timedelta(hours=25))
-    upkeep.tidy(resources)
+    monkeypatch.setattr(main, "utc_now", lambda: utc_now() + timedelta(hours=25))
+    main.tidy(resources)
     assert not ask()
 
 
@@ -61,16 +63,16 @@ def test_ended_sessions_are_forgotten_when_they_are_over(
 ) -> None:
     session_id = uuid4()
     with database.writing() as connection:
-        ended_sessions.add(connection, customer.tenant_id, session_id, utc_now() + timedelta(hours=12))
+        queries.end_session(connection, customer.tenant_id, session_id, utc_now() + timedelta(hours=12))
 
     def is_known() -> bool:
         with database.reading() as connection:
-            return ended_sessions.is_ended(connection, customer.tenant_id, session_id)
+            return queries.session_is_ended(connection, customer.tenant_id, session_id)
 
-    upkeep.tidy(resources)
+    main.tidy(resources)
     assert is_known(), "its cookie would open something"
-    monkeypatch.setattr(upkeep, "utc_now", lambda: utc_now() + timedelta(hours=13))
-    upkeep.tidy(resources)
+    monkeypatch.setattr(main, "utc_now", lambda: utc_now() + timedelta(hours=13))
+    main.tidy(resources)
     assert not is_known()
 
 
@@ -83,5 +85,5 @@ def test_one_that_fails_does_not_stop_the_others(
         raise RuntimeError("the books are on fire")
 
     monkeypatch.setattr(Ledger, "expire", fail)
-    upkeep.tidy(resources)
+    main.tidy(resources)
     assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]

@@ -5,9 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.training.plan import CHECKS, QUERIES_EACH, make_plan
-from app.training.request import ORACLE_RECORDS, TrainRequest
-from models.config import fast
+from app.train.request import ORACLE_RECORDS, TrainRequest, make_plan
+from models.config import CHECKS, QUERIES_EACH, fast
 
 REQUEST = TrainRequest(uuid4())
 LEARN = fast().queries

@@ -8,7 +8,7 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from app.training.redis_queue import ANSWER, QUEUE, RedisQueue
+from app.train.queue import ANSWER, QUEUE, RedisQueue
 from tests.app.redis_server import RedisServer, own_redis
 
 

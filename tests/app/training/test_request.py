@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.training.request import MEMBER_NAMES, TrainRequest
+from app.train.request import MEMBER_NAMES, TrainRequest
 from models.ensemble import recipes
 from models.errors import ConfigError, SchemaError
 

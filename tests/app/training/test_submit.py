@@ -6,16 +6,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.db import datasets, ensembles, jobs
-from app.db.datasets import NewDataset
+from app.datasets import service
+from app.datasets.service import NewDataset
 from app.db.engine import Database
+from app.db.tables import utc_now
+from app.ensembles import directory
 from app.errors import ConflictError, NotFoundError, OverloadedError
-from app.ledger.ledger import utc_now
-from app.services import train
-from app.services.jobs import cancel
-from app.settings import Settings
-from app.training.environment import environment_of
-from app.training.request import TrainRequest
+from app.settings import Settings, environment_of
+from app.train import jobs
+from app.train import service as train_service
+from app.train.request import TrainRequest
+from app.train.service import cancel
 from models.errors import ConfigError, DataError
 from tests.app.conftest import Customer
 
@@ -30,7 +31,7 @@ class Bell:
 
     def ring(self, job_id: UUID) -> None:
         with self.database.reading() as connection:
-            assert jobs.find(connection, self.tenant_id, job_id) is not None
+            assert jobs.find_job(connection, self.tenant_id, job_id) is not None
         self.rung.append(job_id)
 
     def healthy(self) -> bool:
@@ -46,17 +47,17 @@ def request_(database: Database, customer: Customer) -> TrainRequest:
     schema = {"features": [{"name": "age"}, {"name": "income"}]}
     with database.writing() as connection:
         described = NewDataset("loans", "datasets/x", "0" * 64, 9, "approved", schema, None)
-        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+        service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
     return TrainRequest(dataset_id)
 
 
 def test_the_row_is_there_before_the_bell(database: Database, customer: Customer, request_: TrainRequest) -> None:
     bell = Bell(database, customer.tenant_id)
-    row = train.submit(database, bell, customer.tenant_id, "model", request_, 1)
+    row = train_service.submit(database, bell, customer.tenant_id, "model", request_, 1)
     assert bell.rung == [row.id] and row.state == "queued"
     assert TrainRequest.from_json(row.request) == request_
     with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
-        train.submit(database, bell, customer.tenant_id, "model", request_, 1)
+        train_service.submit(database, bell, customer.tenant_id, "model", request_, 1)
     assert cancel(database, customer.tenant_id, row.id).state == "cancelled"
     with pytest.raises(ConflictError, match="is cancelled already"):
         cancel(database, customer.tenant_id, row.id)
@@ -67,11 +68,11 @@ def test_the_row_is_there_before_the_bell(database: Database, customer: Customer
 def test_what_is_refused_at_once(database: Database, customer: Customer, request_: TrainRequest) -> None:
     bell = Bell(database, customer.tenant_id)
     with database.writing() as connection:
-        ensemble_id = ensembles.add(connection, customer.tenant_id, "scores", "1", utc_now())
-        ensembles.describe_remote(connection, customer.tenant_id, ensemble_id, "1", {"classes": []}, [], None)
+        ensemble_id = directory.add_ensemble(connection, customer.tenant_id, "scores", "1", utc_now())
+        directory.describe_remote(connection, customer.tenant_id, ensemble_id, "1", {"classes": []}, [], None)
 
     def submit(model: str, request: TrainRequest, tenant_id: int = customer.tenant_id) -> None:
-        train.submit(database, bell, tenant_id, model, request, 9)
+        train_service.submit(database, bell, tenant_id, model, request, 9)
 
     with pytest.raises(NotFoundError, match="no data set"):
         submit("model", replace(request_, dataset_id=uuid4()))
@@ -92,9 +93,9 @@ def test_a_data_set_without_a_label(database: Database, customer: Customer) -> N
     dataset_id = uuid4()
     with database.writing() as connection:
         described = NewDataset("loans", "datasets/x", "0" * 64, 9, None, {"features": [{"name": "age"}]}, None)
-        datasets.add(connection, customer.tenant_id, dataset_id, described, utc_now())
+        service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
     with pytest.raises(ConfigError, match="uploaded without a label; name the label column"):
-        train.submit(database, Bell(database, 0), customer.tenant_id, "model", TrainRequest(dataset_id), 9)
+        train_service.submit(database, Bell(database, 0), customer.tenant_id, "model", TrainRequest(dataset_id), 9)
 
 
 def test_a_spawned_process_has_the_same_settings(

@@ -15,9 +15,8 @@ from benchmarks.experiments.methods import LEAN, METHODS, answers_of, config_of
 from benchmarks.experiments.pictures import COLOURS
 from benchmarks.quality_run import Places
 from models.config import fast
-from models.datasets.dataset import Dataset
+from models.datasets.dataset import Dataset, make_study
 from models.ensemble.votes import votes
-from models.study import make_study
 from tests.benchmarks.experiments.conftest import SETTINGS
 
 RUNS = [

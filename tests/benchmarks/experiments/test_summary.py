@@ -7,7 +7,7 @@ from benchmarks.experiments.experiment import Better, Measure
 from benchmarks.experiments.published import FIVE, PAPER, Figure
 from benchmarks.experiments.summary import Mark, summarise
 from benchmarks.experiments.tables import write_cell
-from models.published import PUBLISHED
+from models.evaluation.evaluation import PUBLISHED
 from tests.benchmarks.experiments.rows import row
 
 ROWS = [row("moons", "x", seed, figure=value) for seed, value in enumerate((0.8, 0.9, 1.0))]

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rivals.rival import Problem
-from models.encoding import Encoder
-from models.feature import Feature, Kind
-from models.matrix import Records
-from models.schema import Schema
-from models.training import Labelled
+from models.arrays import Records
+from models.data.schema import Feature, Kind, Schema
+from models.datasets.dataset import Labelled
+from models.space.encoding import Encoder
 
 PLANE = Schema(
     (

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.rivals.argument import Argument, Semantics, preferred
-from models.training import Labelled
+from models.datasets.dataset import Labelled
 from tests.benchmarks.rivals.planes import Thresholds, problem
 
 ALIKE = np.zeros(3, dtype=np.intp)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from benchmarks.rivals.betarce import BetaConfig, BetaRce, votes_needed
 from benchmarks.rivals.spheres import SphereConfig, grow_spheres, layer_points
-from models.matrix import Records
+from models.arrays import Records
 from tests.benchmarks.rivals.planes import Thresholds, problem
 
 FINE = SphereConfig(points=200, radius=0.2)

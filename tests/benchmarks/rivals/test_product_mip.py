@@ -7,9 +7,8 @@ from benchmarks.rivals.product_mip import ProductConfig, ProductMip
 from benchmarks.rivals.program import Program, add_inputs, add_network, solve
 from benchmarks.rivals.relu import ReluConfig, predict_classes, relu_layers, train_relu
 from benchmarks.rivals.rival import NO_QUERIES
-from models.encoding import Encoder
-from models.feature import Feature, Kind
-from models.schema import Schema
+from models.data.schema import Feature, Kind, Schema
+from models.space.encoding import Encoder
 from tests.benchmarks.rivals.planes import Thresholds, blobs, problem
 
 SMALL = ProductConfig(relu=ReluConfig(hidden=(6, 6), steps=300), seconds=20.0)

@@ -5,15 +5,15 @@ from functools import cache
 
 import numpy as np
 
+from models.arrays import Codes, Encoded
 from models.ensemble.cat import CatRecipe
 from models.ensemble.forest import ForestRecipe
 from models.ensemble.knn import KnnRecipe
-from models.ensemble.member import Codes, Member, Recipe
+from models.ensemble.member import Member, Recipe
 from models.ensemble.mlp import MlpRecipe
 from models.ensemble.svm import SvmRecipe
 from models.ensemble.tabnet import TabNetRecipe
 from models.ensemble.xgb import XgbRecipe
-from models.matrix import Encoded
 
 RECIPES: dict[str, Recipe] = {
     "knn": KnnRecipe(neighbors=7),

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from pytorch_tabnet.tab_model import TabNetClassifier
 from xgboost import DMatrix
 
 from models.ensemble.forest import Forest

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from models.arrays import Codes, Records
+from models.data.frames import labels_to_codes, to_records
+from models.data.infer import infer_schema
 from models.datasets.dataset import Dataset
 from models.datasets.loans import loans
 from models.datasets.synthetic import four_blobs
-from models.encoding import Encoder
 from models.ensemble.knn import Knn
 from models.ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
-from models.ensemble.member import Codes
 from models.errors import ConfigError, DataError
-from models.frames import labels_to_codes, to_records
-from models.infer import infer_schema
-from models.matrix import Records
+from models.space.encoding import Encoder
 
 FAST = ("forest", "knn", "xgboost")
 

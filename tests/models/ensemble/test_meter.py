@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models.arrays import Records
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
-from models.matrix import Records
 
 
 class Lender:

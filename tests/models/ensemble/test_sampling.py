@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ensemble.sampling import LEAST, hold_out, stratified_rows
+from models.ensemble.member import LEAST, hold_out, stratified_rows
 
 LABELS = st.lists(st.integers(0, 3), min_size=2, max_size=200).map(lambda codes: np.array(codes, dtype=np.int64))
 

@@ -8,8 +8,7 @@ import pytest
 from models.ensemble.forest import ForestRecipe
 from models.ensemble.knn import KnnRecipe
 from models.ensemble.member import Recipe
-from models.ensemble.recipes import QUICK, TUNED, Shortlist
-from models.ensemble.selection import choose_recipe, cross_validated_accuracy
+from models.ensemble.recipes import QUICK, TUNED, Shortlist, choose_recipe, cross_validated_accuracy
 from models.ensemble.tabnet import TabNetRecipe, planned_epochs
 from tests.models.ensemble.small import blobs
 

@@ -9,15 +9,14 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from models.arrays import Records
+from models.data.frames import labels_to_codes, to_records
+from models.data.infer import infer_schema
 from models.datasets.loans import loans
-from models.encoding import Encoder
-from models.ensemble.local import LocalEnsemble
+from models.ensemble.local import LocalEnsemble, load_ensemble, save_ensemble
 from models.ensemble.recipes import MEMBER_NAMES
-from models.ensemble.storage import load_ensemble, save_ensemble
 from models.errors import ArtifactError
-from models.frames import labels_to_codes, to_records
-from models.infer import infer_schema
-from models.matrix import Records
+from models.space.encoding import Encoder
 from tests.models.ensemble.small import RECIPES, blobs, fitted
 
 

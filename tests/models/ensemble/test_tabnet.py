@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.ensemble.sampling import hold_out
+from models.ensemble.member import hold_out
 from models.ensemble.tabnet import TabNetRecipe
 
 

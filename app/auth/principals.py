@@ -1,0 +1,136 @@
+"""Who is calling: a key's tenant and role, remembered for a few seconds so that not every call reads the database.
+
+Sessions of the dashboard: a cookie names a key without being it, ends by itself, and proves nothing to other sites.
+
+The cookie is encrypted with the keyring's secret and holds its own id, the tenant, the key's id and when it ends. Both
+ids are looked up on every use: to sign out ends the session, to revoke the key all of its sessions.
+"""
+
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+from app.auth import queries
+from app.auth.keyring import Keyring
+from app.db.engine import Database
+from app.db.tables import Role
+from app.errors import AuthenticationError, ForbiddenError, UnavailableError
+
+RANK = {Role.VIEWER: 0, Role.CLIENT: 1, Role.ADMIN: 2}
+
+
+MOST_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The holder of a key."""
+
+    tenant_id: int
+    role: Role
+    key_id: UUID
+
+
+class KeyCache:
+    """Keys that were looked up lately. A revoked key works until its entry is too old: `seconds` at most."""
+
+    def __init__(
+        self, database: Database, keyring: Keyring, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._keyring = keyring
+        self._seconds = seconds
+        self._clock = clock
+        self._known: dict[str, tuple[float, Principal]] = {}
+
+    def remembered(self, key: str) -> Principal | None:
+        """The key's holder if it was looked up lately; touches no database."""
+        entry = self._known.get(self._keyring.digest(key))
+        return entry[1] if entry is not None and self._clock() < entry[0] else None
+
+    def look_up(self, key: str) -> Principal:
+        """The key's holder, from the database; AuthenticationError if it has none."""
+        digest = self._keyring.digest(key)
+        with self._database.reading() as connection:
+            row = queries.find_key_by_digest(connection, digest)
+        if row is None or row.revoked_at is not None:
+            self._known.pop(digest, None)
+            raise AuthenticationError("the key is unknown or revoked: ask an admin for a new one")
+        principal = Principal(row.tenant_id, Role(row.role), row.id)
+        if len(self._known) >= MOST_ENTRIES:
+            self._known.clear()
+        self._known[digest] = (self._clock() + self._seconds, principal)
+        return principal
+
+    def forget(self) -> None:
+        """Look every key up anew: this process has just revoked one."""
+        self._known.clear()
+
+
+COOKIE = "recourse_session"
+CSRF_HEADER = "X-CSRF-Token"
+LIFETIME = timedelta(hours=12)
+PURPOSE = "session"
+OVER = "the session has ended: sign in again"
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What the cookie holds."""
+
+    id: UUID
+    tenant_id: int
+    key_id: UUID
+    ends: datetime
+
+
+def begin_session(keyring: Keyring, principal: Principal, now: datetime) -> str:
+    """The cookie of a new session."""
+    ends = int((now + LIFETIME).timestamp())
+    return keyring.encrypt(f"{PURPOSE} {uuid4()} {principal.tenant_id} {principal.key_id} {ends}")
+
+
+def resume_session(database: Database, keyring: Keyring, cookie: str, now: datetime) -> Principal:
+    """The holder of the session; AuthenticationError where it is forged, over, signed out, or its key revoked."""
+    session = _read_cookie(keyring, cookie)
+    with database.reading() as connection:
+        row = queries.find_key(connection, session.tenant_id, session.key_id)
+        signed_out = queries.session_is_ended(connection, session.tenant_id, session.id)
+    if signed_out or now >= session.ends:
+        raise AuthenticationError(OVER)
+    if row is None or row.revoked_at is not None:
+        raise AuthenticationError("the key of this session was revoked: sign in with another")
+    return Principal(row.tenant_id, Role(row.role), row.id)
+
+
+def end_cookie_session(database: Database, keyring: Keyring, cookie: str) -> None:
+    """From now on the cookie opens nothing, whoever has a copy of it; one that is not ours is left alone."""
+    try:
+        session = _read_cookie(keyring, cookie)
+    except AuthenticationError:
+        return
+    with database.writing() as connection:
+        queries.end_session(connection, session.tenant_id, session.id, session.ends)
+
+
+def _read_cookie(keyring: Keyring, cookie: str) -> _Session:
+    try:
+        purpose, session_id, tenant_id, key_id, ends = keyring.decrypt(cookie).split(" ")
+    except (UnavailableError, ValueError) as error:
+        raise AuthenticationError(OVER) from error
+    if purpose != PURPOSE:
+        raise AuthenticationError(OVER)
+    return _Session(UUID(session_id), int(tenant_id), UUID(key_id), datetime.fromtimestamp(int(ends), UTC))
+
+
+def csrf_token(keyring: Keyring, cookie: str) -> str:
+    """What our own pages know of the session, and no other site."""
+    return keyring.digest(f"csrf {cookie}")
+
+
+def check_csrf(keyring: Keyring, cookie: str, token: str) -> None:
+    if not hmac.compare_digest(csrf_token(keyring, cookie).encode(), token.encode()):
+        raise ForbiddenError(f"a session may change things only with the header {CSRF_HEADER}: load the page again")

@@ -1,1 +1,0 @@
-"""The lender's models: local or remote, and reached through the metered proxy only."""

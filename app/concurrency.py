@@ -1,0 +1,162 @@
+"""How much time a request has left.
+
+Callers who hang up: what they asked for is dropped, so that nobody waits for an answer that nobody reads.
+
+Threads in which black boxes are waited for. No tenant holds all of them: slow models keep nobody else waiting.
+
+What keeps live streams in bounds: how many a tenant may have, and whether their callers may still listen.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from anyio import to_thread
+from fastapi import Request
+
+from app.errors import AuthenticationError, DeadlineError, OverloadedError
+from models.errors import EnsembleError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment of the monotonic clock after which nothing more is asked."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        return cls(time.monotonic() + seconds)
+
+    @classmethod
+    def never(cls) -> "Deadline":
+        return cls(math.inf)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, not below 0."""
+        return max(0.0, self.at - time.monotonic())
+
+    def check(self, still_to_do: str) -> None:
+        """Raise DeadlineError, which says what was left to do, if the time is over."""
+        if self.remaining <= 0.0:
+            raise DeadlineError(f"the deadline passed with {still_to_do} still to ask: allow more time or ask for less")
+
+
+@asynccontextmanager
+async def until(deadline: float, records: int) -> AsyncIterator[None]:
+    """What is inside is cancelled at the deadline, a moment of time.monotonic(), which is the event loop's clock.
+
+    Models that had not answered by then are no fault of theirs.
+    """
+    try:
+        async with asyncio.timeout_at(None if math.isinf(deadline) else deadline):
+            yield
+    except (TimeoutError, EnsembleError) as error:
+        if isinstance(error, EnsembleError) and time.monotonic() < deadline:
+            raise
+        raise DeadlineError(f"the deadline passed before {records} records were answered: allow more time") from None
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of the work, which is cancelled when the caller hangs up. The body must have been read."""
+    working, gone = asyncio.current_task(), False
+    assert working is not None
+    before = working.cancelling()
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        gone = True
+        working.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError:
+        # Whoever else cancelled it as well goes first.
+        if gone and working.uncancel() <= before:
+            raise DeadlineError("the caller hung up before the answer was there") from None
+        raise
+    finally:
+        watching.cancel()
+
+
+class SharedThreads:
+    """`count` threads, of which one tenant may hold `share`; who wants more waits. It is used on one event loop."""
+
+    def __init__(self, count: int, share: int) -> None:
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="ask")
+        self._share = share
+        self._rooms: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def run(self, tenant_id: int, work: Callable[[], T]) -> T:
+        """What `work` returns. Who is cancelled does not wait any more, but work that was begun holds its thread."""
+        room = self._rooms.setdefault(tenant_id, asyncio.Semaphore(self._share))
+        await room.acquire()
+        loop = asyncio.get_running_loop()
+
+        def release(_: "Future[T]") -> None:
+            with suppress(RuntimeError):  # The loop is closed: nobody waits.
+                loop.call_soon_threadsafe(room.release)
+
+        begun = self._threads.submit(work)
+        begun.add_done_callback(release)
+        return await asyncio.wrap_future(begun)
+
+    def close(self) -> None:
+        """Begin nothing more; what runs ends by itself."""
+        self._threads.shutdown(wait=False)
+
+
+CHECK_SECONDS = 2.0
+"""A stream ends so long after its key is revoked or its session over, and one look at the database later."""
+
+
+class StreamRoom:
+    """The open streams of each tenant, in this process; used on one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[int] = Counter()
+
+    @contextmanager
+    def place(self, tenant_id: int) -> Iterator[None]:
+        """One stream more; OverloadedError if the tenant has as many as it may."""
+        if self._open[tenant_id] >= self._most:
+            raise OverloadedError(f"{self._most} live streams are open already: close one, or ask from time to time")
+        self._open[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._open[tenant_id] -= 1
+            self._open += Counter()  # Forgets who has none.
+
+
+class Standing:
+    """Whether a caller who was known when a stream began still is: looked up anew every CHECK_SECONDS."""
+
+    def __init__(self, identify: Callable[[], object]) -> None:
+        """`identify` blocks, and raises AuthenticationError for whom it does not know."""
+        self._identify = identify
+        self._looked = time.monotonic()
+
+    async def holds(self) -> bool:
+        if time.monotonic() - self._looked < CHECK_SECONDS:
+            return True
+        try:
+            await to_thread.run_sync(self._identify)
+        except AuthenticationError:
+            return False
+        self._looked = time.monotonic()
+        return True

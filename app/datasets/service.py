@@ -1,0 +1,147 @@
+"""Data sets: read, described, and kept as they came, so that a training reads the same bytes.
+
+Queries on data sets.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from uuid import UUID, uuid4
+
+import pandas as pd
+from sqlalchemy import Connection, insert
+
+from app.datasets.reader import TableLimits, read_table
+from app.db.engine import Database
+from app.db.paging import PageOrder, Position, RowPage, cut, newest_first
+from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
+from app.errors import NotFoundError, OverloadedError
+from app.resources import Resources
+from app.settings import Settings
+from models.data.columns import check_columns
+from models.data.frames import plain_values
+from models.data.infer import infer_features, infer_schema
+from models.data.records import category_text
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataset:
+    """What an upload was found to be."""
+
+    name: str
+    location: str
+    digest: str
+    rows: int
+    label: str | None
+    schema: Document
+    class_counts: Document | None
+
+
+def add_dataset(connection: Connection, tenant_id: int, dataset_id: UUID, dataset: NewDataset, now: datetime) -> None:
+    values = asdict(dataset) | {"id": dataset_id, "tenant_id": tenant_id, "created_at": now}
+    connection.execute(insert(DatasetRow).values(values))
+
+
+def find_row(connection: Connection, tenant_id: int, dataset_id: UUID) -> AnyRow | None:
+    """The row (see `DatasetRow`), or None if the tenant has no such data set."""
+    table = DatasetRow.__table__
+    return connection.execute(owned(table, tenant_id).where(table.c.id == dataset_id)).one_or_none()
+
+
+def datasets_page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+    """The tenant's data sets, newest first."""
+    table = DatasetRow.__table__
+    return newest_first(connection, table, owned(table, tenant_id), after, limit)
+
+
+BLOCK = 2**20
+ROOM_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file, and what was said of it; `categories`: columns that are some, even if they look like numbers or dates."""
+
+    file: BinaryIO
+    name: str
+    label: str | None = None
+    categories: tuple[str, ...] = ()
+
+
+def keep_upload(resources: Resources, tenant_id: int, upload: Upload) -> AnyRow:
+    """The row of a new data set; DataError says what is wrong with the file."""
+    with _room(resources), TemporaryDirectory(prefix="recourse-upload-") as folder:
+        path = Path(folder) / "upload"
+        digest = _copy(upload.file, path)
+        table = read_table(path, _limits(resources.settings))
+        location = f"datasets/{tenant_id}/{digest}{table.ending}"
+        described = _describe(table.frame, upload, location, digest)
+        resources.artifacts.put_file(path, location)
+    dataset_id = uuid4()
+    with resources.database.writing() as connection:
+        add_dataset(connection, tenant_id, dataset_id, described, utc_now())
+    return find_dataset(resources.database, tenant_id, dataset_id)
+
+
+@contextmanager
+def _room(resources: Resources) -> Iterator[None]:
+    if not resources.table_room.acquire(timeout=ROOM_SECONDS):
+        raise OverloadedError(f"other tables were being read for {ROOM_SECONDS:g} s: send this one again")
+    try:
+        yield
+    finally:
+        resources.table_room.release()
+
+
+def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:
+    with database.reading() as connection:
+        row = find_row(connection, tenant_id, dataset_id)
+    if row is None:
+        raise NotFoundError(f"there is no data set {dataset_id}: see GET /datasets")
+    return row
+
+
+def list_datasets(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
+    with database.reading() as connection:
+        return cut(datasets_page(connection, tenant_id, order.after, order.limit + 1), order.limit)
+
+
+def _describe(frame: pd.DataFrame, upload: Upload, location: str, digest: str) -> NewDataset:
+    """Without a label there are features only, and no classes."""
+    name, label, rows = upload.name, upload.label, len(frame)
+    check_columns(frame, {label, *upload.categories}, _way_out)
+    overrides = {"features": {column: {"kind": "categorical"} for column in upload.categories}}
+    if label is None:
+        schema: dict[str, object] = {"features": [feature.to_json() for feature in infer_features(frame, overrides)]}
+        return NewDataset(name, location, digest, rows, None, schema, None)
+    inferred = infer_schema(frame, label, overrides)
+    counts = _count(frame[label], inferred.classes)
+    return NewDataset(name, location, digest, rows, label, inferred.to_json(), counts)
+
+
+def _way_out(column: str) -> str:
+    return f"send the form field categories={column} if it is a category"
+
+
+def _count(labels: pd.Series, classes: tuple[str, ...]) -> dict[str, int]:
+    counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
+    return {name: int(counts[name]) for name in classes}
+
+
+def _copy(upload: BinaryIO, path: Path) -> str:
+    """Write the upload to a file; its SHA-256."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        while block := upload.read(BLOCK):
+            digest.update(block)
+            file.write(block)
+    return digest.hexdigest()
+
+
+def _limits(settings: Settings) -> TableLimits:
+    return TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)

@@ -1,0 +1,186 @@
+"""The ledger's tables and the root of all; the service's are in service_tables.py. Each row belongs to a tenant.
+
+The migrations must match these files, and a test compares them.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.tables import BIG_ID, DOCUMENT, Document, Tables, UtcDateTime
+
+OPEN_ONLY = text("state = 'open'")
+
+
+class Period(StrEnum):
+    """How often a budget starts anew."""
+
+    NONE = "none"
+    DAY = "day"
+    MONTH = "month"
+
+
+class State(StrEnum):
+    """The life of a reservation: open, then closed once, by its owner or by expiry."""
+
+    OPEN = "open"
+    SETTLED = "settled"
+    EXPIRED = "expired"
+
+
+class Kind(StrEnum):
+    """What a ledger entry records."""
+
+    OPEN = "open"
+    LIMIT = "limit"
+    RESERVE = "reserve"
+    DISPATCH = "dispatch"
+    SETTLE = "settle"
+    EXPIRE = "expire"
+
+
+class EnsembleRow(Tables):
+    """A black-box ensemble of a tenant; `version` names its members and its schema, hence the answers that it gives."""
+
+    __tablename__ = "ensembles"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name"),
+        UniqueConstraint("tenant_id", "id"),
+        CheckConstraint("kind IN ('local', 'remote')", name="kind_known"),
+    )
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, ForeignKey("tenants.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    version: Mapped[str] = mapped_column(String(100))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(10), server_default="local")
+    members: Mapped[Document | None] = mapped_column(DOCUMENT)
+    classes: Mapped[Document | None] = mapped_column(DOCUMENT)
+    schema: Mapped[Document | None] = mapped_column(DOCUMENT)
+    endpoints: Mapped[Document | None] = mapped_column(DOCUMENT)
+    """Where a remote ensemble is, without its credentials."""
+    credentials: Mapped[str | None] = mapped_column(Text)
+    """The credential of each endpoint, encrypted; see app/keys.py."""
+
+
+class Budget(Tables):
+    """The limit that a tenant sets on an ensemble, and how often it starts anew."""
+
+    __tablename__ = "budgets"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),
+        CheckConstraint("query_limit >= 0", name="limit_not_negative"),
+        CheckConstraint("period IN ('none', 'day', 'month')", name="period_known"),
+    )
+
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    period: Mapped[str] = mapped_column(String(10))
+    query_limit: Mapped[int] = mapped_column(BIG_ID)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class Account(Tables):
+    """The counters of one budget in one period: the row that every reservation has to pass.
+
+    `ceiling` is what the database itself enforces. It equals the limit, save after the limit was lowered below what was
+    already promised: then it stays at what was promised, so that no open reservation is broken.
+    """
+
+    __tablename__ = "accounts"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["budgets.tenant_id", "budgets.ensemble_id"]),
+        UniqueConstraint("tenant_id", "ensemble_id", "period_key"),
+        UniqueConstraint("tenant_id", "id"),
+        CheckConstraint("used >= 0 AND reserved >= 0 AND query_limit >= 0", name="not_negative"),
+        CheckConstraint("used + reserved <= ceiling AND query_limit <= ceiling", name="within_ceiling"),
+    )
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID)
+    ensemble_id: Mapped[int] = mapped_column(BIG_ID)
+    period: Mapped[str] = mapped_column(String(10))
+    period_key: Mapped[str] = mapped_column(String(10))
+    query_limit: Mapped[int] = mapped_column(BIG_ID)
+    ceiling: Mapped[int] = mapped_column(BIG_ID)
+    used: Mapped[int] = mapped_column(BIG_ID)
+    reserved: Mapped[int] = mapped_column(BIG_ID)
+
+
+class ReservationRow(Tables):
+    """Queries promised to one request; `fence` names its present owner."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "account_id"], ["accounts.tenant_id", "accounts.id"]),
+        CheckConstraint("dispatched >= 0 AND dispatched <= amount AND amount > 0", name="dispatched_within_amount"),
+        CheckConstraint("state IN ('open', 'settled', 'expired')", name="state_known"),
+        # Not on expires_at: each dispatch moves it, and a dispatch should touch no index.
+        Index("ix_reservations_open", "account_id", sqlite_where=OPEN_ONLY, postgresql_where=OPEN_ONLY),
+    )
+
+    id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID)
+    account_id: Mapped[int] = mapped_column(BIG_ID)
+    amount: Mapped[int] = mapped_column(BIG_ID)
+    dispatched: Mapped[int] = mapped_column(BIG_ID)
+    state: Mapped[str] = mapped_column(String(10))
+    fence: Mapped[int] = mapped_column(BIG_ID)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class Entry(Tables):
+    """One line of the ledger: what it added to each counter. Triggers refuse to change or delete it.
+
+    No foreign keys: they would slow down the busiest path, the step that writes an entry has just read the rows that it
+    names, and `recourse budget check` looks for orphans.
+    """
+
+    __tablename__ = "ledger_entries"
+    __table_args__ = (
+        CheckConstraint("kind IN ('open', 'limit', 'reserve', 'dispatch', 'settle', 'expire')", name="kind_known"),
+        Index("ix_ledger_entries_account", "account_id", "at"),
+    )
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
+    tenant_id: Mapped[int] = mapped_column(BIG_ID)
+    account_id: Mapped[int] = mapped_column(BIG_ID)
+    reservation_id: Mapped[UUID | None] = mapped_column(Uuid)
+    kind: Mapped[str] = mapped_column(String(10))
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    query_limit: Mapped[int] = mapped_column(BIG_ID)
+    reserved: Mapped[int] = mapped_column(BIG_ID)
+    dispatched: Mapped[int] = mapped_column(BIG_ID)
+    used: Mapped[int] = mapped_column(BIG_ID)
+
+
+class BoughtAnswer(Tables):
+    """What an ensemble answered for one record: paid for once, then free. The record itself is kept as a hash only."""
+
+    __tablename__ = "bought_answers"
+    __table_args__ = (ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),)
+
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    version: Mapped[str] = mapped_column(String(100), primary_key=True)
+    record_key: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True)
+    probabilities: Mapped[bytes] = mapped_column(LargeBinary)
+    members_answered: Mapped[int] = mapped_column(BIG_ID)
+    bought_at: Mapped[datetime] = mapped_column(UtcDateTime)

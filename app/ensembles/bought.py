@@ -1,0 +1,144 @@
+"""Answers already bought, kept in the database: the same record and ensemble version is never paid for twice.
+
+Queries on bought answers: what is paid for is never paid for again.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.db.engine import Database, with_patience
+from app.db.ledger_tables import BoughtAnswer
+from app.db.tables import utc_now
+from models.arrays import Records
+from models.errors import EnsembleError
+
+KEYS_PER_QUERY = 500
+"""Well under the number of bound values that either database takes in one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOwner:
+    """Whose answers: they are shared neither between tenants nor between versions."""
+
+    tenant_id: int
+    ensemble_id: int
+    version: str
+
+
+def find_bought(connection: Connection, owner: AnswerOwner, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """record key -> probabilities, for the records among `keys` that were bought before."""
+    found: dict[bytes, bytes] = {}
+    for start in range(0, len(keys), KEYS_PER_QUERY):
+        statement = select(BoughtAnswer.record_key, BoughtAnswer.probabilities).where(
+            BoughtAnswer.tenant_id == owner.tenant_id,
+            BoughtAnswer.ensemble_id == owner.ensemble_id,
+            BoughtAnswer.version == owner.version,
+            BoughtAnswer.record_key.in_(keys[start : start + KEYS_PER_QUERY]),
+        )
+        found.update((row.record_key, row.probabilities) for row in connection.execute(statement))
+    return found
+
+
+def keep_bought(
+    connection: Connection, owner: AnswerOwner, answers: Mapping[bytes, tuple[bytes, int]], now: datetime
+) -> None:
+    """Store record key -> (probabilities, members that answered); a fuller answer is never replaced by a poorer one."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(BoughtAnswer)
+    statement = statement.on_conflict_do_update(
+        index_elements=["tenant_id", "ensemble_id", "version", "record_key"],
+        set_={
+            "probabilities": statement.excluded.probabilities,
+            "members_answered": statement.excluded.members_answered,
+            "bought_at": statement.excluded.bought_at,
+        },
+        where=statement.excluded.members_answered > BoughtAnswer.members_answered,
+    )
+    rows = [
+        {
+            "tenant_id": owner.tenant_id,
+            "ensemble_id": owner.ensemble_id,
+            "version": owner.version,
+            "record_key": key,
+            "probabilities": probabilities,
+            "members_answered": answered,
+            "bought_at": now,
+        }
+        # In one order for all writers, so that two of them cannot wait for each other.
+        for key, (probabilities, answered) in sorted(answers.items())
+    ]
+    if rows:
+        connection.execute(statement, rows)
+
+
+def forget_other_versions(connection: Connection, owner: AnswerOwner) -> int:
+    """Delete the answers of versions that are no longer served; how many."""
+    statement = delete(BoughtAnswer).where(
+        BoughtAnswer.tenant_id == owner.tenant_id,
+        BoughtAnswer.ensemble_id == owner.ensemble_id,
+        BoughtAnswer.version != owner.version,
+    )
+    return connection.execute(statement).rowcount
+
+
+Votes = NDArray[np.float64]
+"""(m, K) probabilities of one record, NaN for a member that did not answer."""
+
+WIRE_TYPE = np.dtype("<f8")
+
+
+def record_keys(records: Records) -> list[bytes]:
+    """A hash for each record (n, F): equal values have equal hashes, every NaN is one NaN, -0.0 is 0.0."""
+    matrix = np.asarray(records, dtype=WIRE_TYPE)
+    if matrix.ndim != 2:
+        raise EnsembleError(f"an ensemble takes a record matrix (n, F), not an array of shape {matrix.shape}")
+    canonical = np.where(np.isnan(matrix), np.nan, matrix + 0.0)
+    return [hashlib.sha256(row.tobytes()).digest() for row in canonical]
+
+
+class AnswerCache:
+    """The bought answers of one ensemble version."""
+
+    def __init__(self, database: Database, owner: AnswerOwner, members: int, classes: int, patience: timedelta) -> None:
+        self._database = database
+        self._owner = owner
+        self._shape = (members, classes)
+        self._patience = patience
+
+    def find(self, keys: Sequence[bytes]) -> dict[bytes, Votes]:
+        """The votes of the records that were asked before."""
+
+        def read() -> dict[bytes, bytes]:
+            with self._database.reading() as connection:
+                return find_bought(connection, self._owner, keys)
+
+        return {key: self._parse(stored) for key, stored in with_patience(read, self._patience).items()}
+
+    def keep(self, bought: Mapping[bytes, Votes]) -> None:
+        """Store votes; those of a record with fewer members than are stored already change nothing."""
+        rows = {
+            key: (votes.astype(WIRE_TYPE).tobytes(), int((~np.isnan(votes).any(axis=1)).sum()))
+            for key, votes in bought.items()
+        }
+
+        def write() -> None:
+            with self._database.writing() as connection:
+                keep_bought(connection, self._owner, rows, utc_now())
+
+        with_patience(write, self._patience)
+
+    def _parse(self, stored: bytes) -> Votes:
+        votes = np.frombuffer(stored, dtype=WIRE_TYPE)
+        if votes.size != self._shape[0] * self._shape[1]:
+            raise EnsembleError(
+                f"the answers stored for version {self._owner.version!r} are not of {self._shape[0]} members and "
+                f"{self._shape[1]} classes: give a changed ensemble a new version"
+            )
+        return votes.reshape(self._shape).astype(np.float64)

@@ -1,0 +1,286 @@
+"""From the row of an ensemble to its meter: the one place that knows how endpoints and credentials are stored.
+
+The API, the explainer and the trainer use it; what they get can be asked through the ledger only.
+
+Queries on ensembles.
+
+Queries on the ensembles that the service trains itself: one a model, under the model's name.
+"""
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from threading import Lock
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.auth.keyring import Keyring
+from app.db.engine import Database
+from app.db.ledger_tables import EnsembleRow
+from app.db.tables import AnyRow, Document, owned
+from app.ensembles.address import AddressPolicy
+from app.ensembles.bought import AnswerOwner
+from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.meter import EnsembleMeter
+from app.errors import ConflictError, NotFoundError
+from app.ledger.ledger import Ledger
+from app.settings import Settings
+from models.data.schema import Feature, Schema
+from models.ensemble.protocol import Ensemble
+from models.errors import ConfigError
+
+MOST_OPEN = 32
+GRACE_SECONDS = 60.0
+
+
+class EnsembleRegistry:
+    """Opens ensembles; remote ones stay open, with their connections and breakers, until their row changes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        ledger: Ledger,
+        keyring: Keyring,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._keyring = keyring
+        self._addresses = AddressPolicy.parse(
+            settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
+        )
+        self._open: OrderedDict[tuple[int, int], tuple[object, EnsembleMeter]] = OrderedDict()
+        self._retired: list[tuple[float, EnsembleMeter]] = []
+        """Replaced or put aside, and when: a request may still be using one, as long as the longest deadline lasts."""
+        self._grace = settings.max_deadline_ms / 1000 + GRACE_SECONDS
+        self._clock = clock
+        self._lock = Lock()
+
+    def local(self, ensemble: Ensemble, tenant_id: int, ensemble_id: int, version: str) -> EnsembleMeter:
+        """Around an ensemble that was loaded from a model's artifact; the caller keeps it."""
+        owner = AnswerOwner(tenant_id, ensemble_id, version)
+        return EnsembleMeter.local(ensemble, self._database, self._ledger, owner)
+
+    def remote(self, tenant_id: int, ensemble_id: int, asked: Schema) -> EnsembleMeter:
+        """The tenant's registered ensemble as its row says now, for a model of the schema `asked`.
+
+        Do not close it, the registry does.
+        """
+        with self._database.reading() as connection:
+            row = find_ensemble_by_id(connection, tenant_id, ensemble_id)
+        if row is None:
+            raise NotFoundError(f"there is no ensemble {ensemble_id}: see GET /ensembles")
+        check_alike(row.name, Schema.from_json(row.schema), asked)
+        return self.remote_of(row)
+
+    def remote_of(self, row: AnyRow) -> EnsembleMeter:
+        """The same, for a row that was read just now."""
+        if row.kind != "remote":
+            raise ConfigError(f"the ensemble {row.name!r} is not a remote one: ask it through its model")
+        key, state = (row.tenant_id, row.id), (row.version, row.endpoints, row.credentials, row.schema)
+        with self._lock:
+            held = self._open.get(key)
+            if held is None or held[0] != state:
+                if held is not None:
+                    self._retire(held[1])
+                held = (state, self._connect(row))
+                self._open[key] = held
+            self._open.move_to_end(key)
+            if len(self._open) > MOST_OPEN:
+                self._retire(self._open.popitem(last=False)[1][1])
+            return held[1]
+
+    def check(self, schema: Schema, endpoints: Sequence[Endpoint]) -> None:
+        """Raise what would be in the way of calling these endpoints; nothing is called."""
+        if not endpoints:
+            raise ConfigError("an ensemble has no endpoint: name one or more")
+        for endpoint in endpoints:
+            self._addresses.origin(endpoint.url)
+        members = [member for endpoint in endpoints for member in endpoint.members]
+        if len(set(members)) != len(members):
+            raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(members))}")
+
+    def seal(self, endpoints: Sequence[Endpoint]) -> str | None:
+        """The credentials as they are stored: encrypted, in the order of the endpoints."""
+        secrets = [None if one.credential is None else one.credential.get_secret_value() for one in endpoints]
+        return self._keyring.encrypt(json.dumps(secrets)) if any(secrets) else None
+
+    def close(self) -> None:
+        with self._lock:
+            for _, meter in (*self._retired, *self._open.values()):
+                meter.close()
+            self._open.clear()
+            self._retired.clear()
+
+    def _retire(self, meter: EnsembleMeter) -> None:
+        """Put it aside, and close those that nobody can be using any more: each has a thread and connections."""
+        now = self._clock()
+        over = [old for since, old in self._retired if now - since > self._grace]
+        self._retired = [*((since, old) for since, old in self._retired if now - since <= self._grace), (now, meter)]
+        for old in over:
+            old.close()
+
+    def _connect(self, row: AnyRow) -> EnsembleMeter:
+        secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
+        endpoints = tuple(_parse(stored, secret) for stored, secret in zip(row.endpoints, secrets, strict=True))
+        owner = AnswerOwner(row.tenant_id, row.id, row.version)
+        schema = Schema.from_json(row.schema)
+        return EnsembleMeter.remote(schema, endpoints, self._addresses, self._database, self._ledger, owner)
+
+
+def check_alike(name: str, registered: Schema, asked: Schema) -> None:
+    """ConflictError unless a record matrix and its probabilities mean the same to the model and to the ensemble.
+
+    Records travel as numbers: with another order of the features, categories or classes the ensemble would be asked
+    about another applicant, or its votes counted for another class.
+    """
+    pairs = zip(registered.features, asked.features, strict=False)
+    unlike = [ours.name for theirs, ours in pairs if _values(theirs) != _values(ours)]
+    if registered.classes != asked.classes:
+        fact = f"its classes are {', '.join(registered.classes)}, the model's are {', '.join(asked.classes)}"
+    elif registered.names != asked.names:
+        fact = "its features, or their order, are not those of the model"
+    elif unlike:
+        fact = f"the kind of '{unlike[0]}', or the order of its categories, is not that of the model"
+    else:
+        return
+    raise ConflictError(f"the schema of ensemble '{name}' is another, {fact}: register the model's, or train anew")
+
+
+def _values(feature: Feature) -> tuple[object, ...]:
+    return feature.kind, feature.categories
+
+
+def describe(endpoint: Endpoint) -> dict[str, Document]:
+    """An endpoint as it is stored and shown: without its credential."""
+    return {
+        "url": endpoint.url,
+        "model": endpoint.model,
+        "members": list(endpoint.members),
+        "outputs": list(endpoint.outputs),
+        "layout": endpoint.layout.value,
+        "seconds": endpoint.seconds,
+    }
+
+
+def _parse(stored: dict[str, Document], secret: str | None) -> Endpoint:
+    return Endpoint(
+        url=stored["url"],
+        model=stored["model"],
+        members=tuple(stored["members"]),
+        outputs=tuple(stored["outputs"]),
+        layout=Layout(stored["layout"]),
+        credential=None if secret is None else SecretStr(secret),
+        seconds=stored["seconds"],
+    )
+
+
+def add_ensemble(connection: Connection, tenant_id: int, name: str, version: str, now: datetime) -> int:
+    """Register an ensemble; its id."""
+    values = {"tenant_id": tenant_id, "name": name, "version": version, "created_at": now}
+    return connection.execute(insert(EnsembleRow).values(values).returning(EnsembleRow.id)).scalar_one()
+
+
+def find_ensemble(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
+    table = EnsembleRow.__table__
+    return connection.execute(owned(table, tenant_id).where(table.c.name == name)).one_or_none()
+
+
+def find_ensemble_by_id(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
+    """The row (see `EnsembleRow`) of the tenant's ensemble, or None."""
+    table = EnsembleRow.__table__
+    return connection.execute(owned(table, tenant_id).where(table.c.id == ensemble_id)).one_or_none()
+
+
+def lock_ensemble(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """The row, held until the transaction ends."""
+    table = EnsembleRow.__table__
+    return connection.execute(owned(table, tenant_id).where(table.c.name == name).with_for_update()).one_or_none()
+
+
+def ensembles_page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+    """The tenant's ensembles, oldest first."""
+    table = EnsembleRow.__table__
+    following = owned(table, tenant_id).where(table.c.id > after).order_by(table.c.id).limit(limit)
+    return list(connection.execute(following).all())
+
+
+def describe_remote(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    version: str,
+    schema: Document,
+    endpoints: Document,
+    credentials: str | None,
+) -> None:
+    """Say what a registered ensemble is and where it is asked."""
+    members = [member for endpoint in endpoints for member in endpoint["members"]]
+    connection.execute(
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == tenant_id, EnsembleRow.id == ensemble_id)
+        .values(
+            kind="remote",
+            version=version,
+            members=members,
+            classes=schema["classes"],
+            schema=schema,
+            endpoints=endpoints,
+            credentials=credentials,
+        )
+    )
+
+
+def set_version(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> bool:
+    """Name the members that answer from now on; answers of the earlier version are no longer used."""
+    statement = (
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == tenant_id, EnsembleRow.id == ensemble_id)
+        .values(version=version)
+    )
+    return connection.execute(statement).rowcount == 1
+
+
+def ensure_local(
+    connection: Connection, tenant_id: int, name: str, job_id: UUID, members: Document, classes: Document, now: datetime
+) -> int | None:
+    """The id of the local ensemble of that name, made if it is not there; None if the name is a remote one's."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    values = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "version": f"unpublished {job_id}",
+        "created_at": now,
+        "kind": "local",
+        "members": members,
+        "classes": classes,
+    }
+    connection.execute(insert(EnsembleRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
+    mine = select(EnsembleRow.id).where(
+        EnsembleRow.tenant_id == tenant_id, EnsembleRow.name == name, EnsembleRow.kind == "local"
+    )
+    return connection.execute(mine).scalar_one_or_none()
+
+
+def replace_members(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    version: str,
+    members: Document,
+    classes: Document,
+    schema: Document,
+) -> None:
+    """From now on these answer; what was bought from others is no longer used."""
+    connection.execute(
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == tenant_id, EnsembleRow.id == ensemble_id)
+        .values(version=version, members=members, classes=classes, schema=schema)
+    )

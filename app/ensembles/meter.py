@@ -1,0 +1,82 @@
+"""Where an ensemble is closed in: from here on it is reached metered, or not at all.
+
+An import contract in pyproject.toml keeps every other package from making a black box of its own.
+"""
+
+import ssl
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from app.concurrency import Deadline
+from app.db.engine import Database
+from app.ensembles.address import AddressPolicy
+from app.ensembles.blackbox import LocalBlackBox
+from app.ensembles.bought import AnswerCache, AnswerOwner
+from app.ensembles.endpoint import Endpoint, Resolver, resolve
+from app.ensembles.metered import Allowance, MeteredEnsemble, QueryPolicy
+from app.ensembles.remote import BreakerPolicy, RemoteBlackBox
+from app.ledger.balance import Reservation
+from app.ledger.ledger import Ledger
+from models.data.schema import Schema
+from models.ensemble.protocol import Ensemble
+
+CACHE_PATIENCE = timedelta(seconds=5)
+
+
+class EnsembleMeter:
+    """One version of a tenant's ensemble; it lives as long as the process and opens one metered ensemble a request."""
+
+    def __init__(
+        self, box: LocalBlackBox | RemoteBlackBox, database: Database, ledger: Ledger, owner: AnswerOwner
+    ) -> None:
+        self.member_names = box.member_names
+        self.classes = box.classes
+        self._ledger = ledger
+        self._owner = owner
+        self._cache = AnswerCache(database, owner, len(box.member_names), len(box.classes), CACHE_PATIENCE)
+        self.__box = box
+
+    @classmethod
+    def local(cls, ensemble: Ensemble, database: Database, ledger: Ledger, owner: AnswerOwner) -> Self:
+        """Around an ensemble in this process."""
+        return cls(LocalBlackBox(ensemble), database, ledger, owner)
+
+    @classmethod
+    def remote(
+        cls,
+        schema: Schema,
+        endpoints: tuple[Endpoint, ...],
+        addresses: AddressPolicy,
+        database: Database,
+        ledger: Ledger,
+        owner: AnswerOwner,
+        breakers: BreakerPolicy | None = None,
+        resolver: Resolver = resolve,
+        tls: ssl.SSLContext | None = None,
+    ) -> Self:
+        """Around Open Inference Protocol v2 endpoints."""
+        return cls(RemoteBlackBox(schema, endpoints, addresses, breakers, resolver, tls), database, ledger, owner)
+
+    def open(
+        self,
+        maximum: int,
+        policy: QueryPolicy | None = None,
+        deadline: Deadline | None = None,
+        reservation: Reservation | None = None,
+    ) -> MeteredEnsemble:
+        """The ensemble for one request of at most `maximum` queries; a resumed job passes its reservation."""
+        allowance = Allowance(self._ledger, self._owner.tenant_id, self._owner.ensemble_id, maximum, reservation)
+        return MeteredEnsemble(self.__box, allowance, self._cache, policy, deadline)
+
+    def close(self) -> None:
+        """Close the connections of a remote ensemble."""
+        self.__box.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

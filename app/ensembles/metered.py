@@ -1,0 +1,297 @@
+"""The metered proxy: the only way to reach a black box.
+
+How an ensemble is asked, and what it answered.
+
+The queries that one request may make.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.concurrency import Deadline
+from app.ensembles.blackbox import BlackBox, BoxAnswer, MissingVote
+from app.ensembles.bought import AnswerCache, Votes, record_keys
+from app.errors import LedgerUnavailableError
+from app.ledger.balance import Reservation, Settlement
+from app.ledger.ledger import Ledger
+from models.arrays import Records
+from models.errors import ConfigError, EnsembleError, QueryLimitError
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPolicy:
+    """How an ensemble is asked.
+
+    required: members that must answer for each record, by default more than half of them. attempts: tries for a member
+    that fails in passing, each one charged. retry_seconds: the pause before a further try. chunk: records in one call.
+    """
+
+    required: int | None = None
+    attempts: int = 2
+    retry_seconds: float = 0.2
+    chunk: int = 256
+
+    def __post_init__(self) -> None:
+        counts = (self.attempts, self.chunk, 1 if self.required is None else self.required)
+        if min(counts) < 1 or self.retry_seconds < 0:
+            raise ConfigError(f"{self} makes no sense: the counts are 1 or more, and retry_seconds is 0 or more")
+
+    def required_of(self, members: int) -> int:
+        """How many of so many members must answer."""
+        required = members // 2 + 1 if self.required is None else self.required
+        if required > members:
+            raise ConfigError(f"{required} members are required, but the ensemble has only {members}")
+        return required
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredAnswer:
+    """probabilities (m, n, K), NaN for a missing vote; each member that is missing somewhere is named with a reason."""
+
+    probabilities: NDArray[np.float64]
+    missing: tuple[MissingVote, ...]
+    charged: int
+    reused: int
+
+
+class Allowance:
+    """Up to `maximum` queries, reserved all at once when the first is needed: what the cache answers needs none.
+
+    A job that goes on after a crash passes the reservation that it took over.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        tenant_id: int,
+        ensemble_id: int,
+        maximum: int,
+        reservation: Reservation | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._tenant_id = tenant_id
+        self._ensemble_id = ensemble_id
+        self._maximum = maximum
+        self._reservation = reservation
+        self._spent = 0
+
+    @property
+    def reservation(self) -> Reservation | None:
+        return self._reservation
+
+    @property
+    def spent(self) -> int:
+        """Queries dispatched through this allowance."""
+        return self._spent
+
+    def dispatch(self, count: int) -> None:
+        """Charge `count` queries, before they are made; an error means that none of them may be made."""
+        if self._reservation is None:
+            if self._maximum < 1:
+                raise QueryLimitError(f"{count} queries were asked for, but none are left to this request: stop")
+            self._reservation = self._ledger.reserve(self._tenant_id, self._ensemble_id, self._maximum)
+        self._ledger.dispatch(self._reservation, count)
+        self._spent += count
+
+    def settle(self) -> Settlement | None:
+        """Give back what was not used; None if nothing was ever reserved."""
+        return None if self._reservation is None else self._ledger.settle(self._reservation)
+
+
+SUM_TOLERANCE = 1e-3
+Answers = NDArray[np.float64]
+"""(m, n, K) probabilities, NaN for a member that did not answer."""
+
+
+class MeteredEnsemble:
+    """An `Ensemble` whose every query is in the ledger before it is made, and whose answers are bought once.
+
+    Use it in a `with`: the end settles the reservation.
+    """
+
+    def __init__(
+        self,
+        box: BlackBox,
+        allowance: Allowance,
+        cache: AnswerCache,
+        policy: QueryPolicy | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self.member_names = box.member_names
+        self.classes = box.classes
+        self._policy = policy or QueryPolicy()
+        self._required = self._policy.required_of(len(box.member_names))
+        self._allowance = allowance
+        self._cache = cache
+        self._deadline = deadline or Deadline.never()
+        self._missing: dict[str, MissingVote] = {}
+        self._reused = 0
+        self._charges = np.zeros(0, dtype=np.intp)
+
+        self._reachable, self._put = _sealed(box, self._deadline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._allowance.settle()
+        except LedgerUnavailableError:
+            # The reservation will expire by itself, charging the same. The first error is the one to tell.
+            if error is None:
+                raise
+
+    @property
+    def spent(self) -> int:
+        """Queries charged so far."""
+        return self._allowance.spent
+
+    @property
+    def reused(self) -> int:
+        """Records answered so far without a charge."""
+        return self._reused
+
+    @property
+    def charges(self) -> NDArray[np.intp]:
+        """What each record of the last call cost (n,), whether it was answered or not."""
+        return self._charges
+
+    @property
+    def missing(self) -> tuple[MissingVote, ...]:
+        """The members that were missing so far, each with its last reason."""
+        return tuple(self._missing.values())
+
+    def predict_proba(self, records: Records) -> Answers:
+        """records (n, F) -> probabilities (m, n, K), NaN for a missing vote"""
+        return self.ask(records).probabilities
+
+    def ask(self, records: Records) -> MeteredAnswer:
+        """records (n, F) -> the votes of each member; what was bought before is free."""
+        keys = record_keys(records)
+        self._charges = np.zeros(len(keys), dtype=np.intp)
+        rows = dict(zip(keys, records, strict=True))
+        votes = self._cache.find(list(rows))
+        spent_before = self._allowance.spent
+        missing: dict[str, MissingVote] = {}
+        asked, costs = 0, dict.fromkeys(rows, 0)
+        try:
+            for members, chunk in self._purchases(list(rows), votes):
+                asked, before = asked + len(chunk), self._allowance.spent
+                try:
+                    missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
+                finally:
+                    costs |= dict.fromkeys(chunk, (self._allowance.spent - before) // len(chunk))
+        finally:
+            # A record that stands twice in a call is paid for once, with its first copy.
+            self._charges = np.array([costs.pop(key, 0) for key in keys], dtype=np.intp)
+        self._missing |= missing
+        self._reused += len(keys) - asked
+        nothing = np.empty((len(self.member_names), 0, len(self.classes)))
+        answered = np.stack([votes[key] for key in keys], axis=1) if keys else nothing
+        charged = self._allowance.spent - spent_before
+        return MeteredAnswer(answered, tuple(missing.values()), charged, reused=len(keys) - asked)
+
+    def _purchases(self, keys: list[bytes], votes: dict[bytes, Votes]) -> list[tuple[tuple[int, ...], list[bytes]]]:
+        """(members, records) of each call to make: records that lack the same members go together."""
+        groups: dict[tuple[int, ...], list[bytes]] = {}
+        for key in keys:
+            lacking = np.isnan(votes[key]).any(axis=1) if key in votes else np.ones(len(self.member_names), dtype=bool)
+            if lacking.any():
+                groups.setdefault(tuple(np.flatnonzero(lacking).tolist()), []).append(key)
+        size = self._policy.chunk
+        return [
+            (members, group[start : start + size])
+            for members, group in groups.items()
+            for start in range(0, len(group), size)
+        ]
+
+    def _buy(
+        self, keys: list[bytes], records: Records, lacking: tuple[int, ...], votes: dict[bytes, Votes]
+    ) -> dict[str, MissingVote]:
+        """Ask the lacking members for records (n, F), add what they say to `votes` and to the cache; who is missing."""
+        answers = np.full((len(self.member_names), len(keys), len(self.classes)), np.nan)
+        for position, key in enumerate(keys):
+            if key in votes:
+                answers[:, position] = votes[key]
+        missing = self._ask_until_answered(records, lacking, answers)
+        bought = {key: answers[:, position] for position, key in enumerate(keys)}
+        votes |= bought
+        self._cache.keep(bought)
+        heard = int((~np.isnan(answers).any(axis=2)).sum(axis=0).min())
+        if heard < self._required:
+            raise self._too_few(heard, missing)
+        return missing
+
+    def _ask_until_answered(
+        self, records: Records, lacking: tuple[int, ...], answers: Answers
+    ) -> dict[str, MissingVote]:
+        """Fill in `answers` (m, n, K), each try charged before it is made; the members that are missing still."""
+        missing = {m: MissingVote(self.member_names[m], "failed before and rests now", True) for m in lacking}
+        for attempt in range(self._policy.attempts):
+            reachable = self._reachable()
+            members = tuple(m for m, vote in missing.items() if m in reachable and vote.passing)
+            if not members or len(self.member_names) - len(missing) + len(members) < self._required:
+                break
+            if not self._pay(len(records), attempt):
+                break
+            answer = self._put(records, members)
+            fresh = _checked(answer.probabilities)
+            told = {vote.member: vote for vote in answer.missing}
+            for position, m in enumerate(members):
+                answers[m] = np.where(np.isnan(fresh[position]), answers[m], fresh[position])
+                name = self.member_names[m]
+                missing[m] = told.get(name) or MissingVote(name, "answered with what are not probabilities", False)
+                if not np.isnan(answers[m]).any():
+                    del missing[m]
+        return {vote.member: vote for vote in missing.values()}
+
+    def _pay(self, records: int, attempt: int) -> bool:
+        """Charge one try. The first raises what is in its way; a further one is only left out, what came is kept."""
+        if attempt == 0:
+            self._deadline.check(f"{records} records")
+            self._allowance.dispatch(records)
+            return True
+        time.sleep(min(self._policy.retry_seconds, self._deadline.remaining))
+        if self._deadline.remaining <= 0.0:
+            return False
+        try:
+            self._allowance.dispatch(records)
+        except QueryLimitError:
+            return False
+        return True
+
+    def _too_few(self, heard: int, missing: dict[str, MissingVote]) -> EnsembleError:
+        why = "; ".join(f"{vote.member}: {vote.reason}" for vote in missing.values())
+        members = len(self.member_names)
+        return EnsembleError(
+            f"only {heard} of {members} members answered, {self._required} are required ({why}): try later"
+        )
+
+
+def _sealed(
+    box: BlackBox, deadline: Deadline
+) -> tuple[Callable[[], frozenset[int]], Callable[[Records, tuple[int, ...]], BoxAnswer]]:
+    """The two things to do with a box, without the box: no attribute leads around the meter."""
+
+    def reachable() -> frozenset[int]:
+        return box.reachable()
+
+    def put(records: Records, members: tuple[int, ...]) -> BoxAnswer:
+        return box.ask(records, members, deadline)
+
+    return reachable, put
+
+
+def _checked(probabilities: Answers) -> Answers:
+    """The same with NaN for every row that is not a distribution; the others sum to exactly 1 within rounding."""
+    sums = probabilities.sum(axis=2, keepdims=True)
+    sound = (np.abs(sums - 1.0) <= SUM_TOLERANCE) & (probabilities >= 0.0).all(axis=2, keepdims=True)
+    return np.where(sound, probabilities / np.where(sound, sums, 1.0), np.nan)

@@ -1,0 +1,195 @@
+"""Model versions in memory: the most recently used ones stay, and each is loaded once, however many orders want it.
+
+Where a resident explainer gets its versions: the row in the database, the folder in the artifact store.
+
+Versions are loaded before anybody asks for them: at the start those that are active, later those that become it.
+
+A version that is cold costs its first caller seconds, on a starved machine more than the deadline. What cannot be
+loaded is logged, and left to the order that wants it.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+from uuid import UUID
+
+import structlog
+
+from app.artifacts import ArtifactStore
+from app.db.engine import Database
+from app.db.tables import AnyRow
+from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.meter import EnsembleMeter
+from app.errors import NotFoundError
+from app.registry import queries
+from models.errors import ArtifactError
+from models.model import RecourseModel
+from models.storage.artifact import load_ensemble_of, load_model
+from models.storage.sealed import check_seal
+
+Key: TypeAlias = tuple[int, UUID]
+"""Tenant and version."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedVersion:
+    """One version, ready to search, and the metered way to its ensemble.
+
+    `meter` blocks, and may raise an ArtifactError or a NotFoundError: an ensemble is opened when an order asks it.
+    """
+
+    model: RecourseModel
+    meter: Callable[[], EnsembleMeter]
+
+
+class VersionShelf:
+    """At most `capacity` versions; the least recently used one goes first. Who runs with one keeps it to the end."""
+
+    def __init__(self, load: Callable[[int, UUID], LoadedVersion], capacity: int) -> None:
+        """`load` blocks; it runs in a thread of its own."""
+        self._load = load
+        self._capacity = capacity
+        self._loads: OrderedDict[Key, asyncio.Task[LoadedVersion]] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
+
+    def __len__(self) -> int:
+        return len(self._loads)
+
+    async def take(self, tenant_id: int, version_id: UUID) -> LoadedVersion:
+        """The version, loaded if need be; a load that failed is tried again by the next order."""
+        key = (tenant_id, version_id)
+        load = self._loads.get(key)
+        if load is None or (load.done() and (load.cancelled() or load.exception() is not None)):
+            load = self._loads[key] = asyncio.create_task(self._in_thread(key))
+        self._loads.move_to_end(key)
+        while len(self._loads) > self._capacity:
+            self._loads.popitem(last=False)
+        try:
+            # Shielded: the order that asked first may go away, others wait for the same load.
+            return await asyncio.shield(load)
+        finally:
+            if load.done() and self._loads.get(key) is load and (load.cancelled() or load.exception() is not None):
+                del self._loads[key]
+
+    def close(self) -> None:
+        """Forget every version."""
+        self._loads.clear()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, key: Key) -> LoadedVersion:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._load, *key)
+
+
+READING = Lock()
+"""One file is read at a time: numpy parses headers with `ast`, which CPython 3.11 cannot do in two threads at once
+(gh-106905)."""
+
+
+class VersionSource:
+    """Loads what a training published; it blocks."""
+
+    def __init__(
+        self, database: Database, registry: EnsembleRegistry, store: ArtifactStore, device: str = "cpu"
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._store = store
+        self._device = device
+
+    def load(self, tenant_id: int, version_id: UUID) -> LoadedVersion:
+        """The tenant's version; its bytes must be those that were published."""
+        with self._database.reading() as connection:
+            row = queries.find_place(connection, tenant_id, version_id)
+        if row is None:
+            raise NotFoundError(f"there is no model version {version_id}: see GET /models")
+        folder = self._store.fetch_folder(row.location)
+        found = check_seal(folder)
+        if found != row.digest:
+            raise ArtifactError(f"The model in '{row.location}' has the hash {found}, but {row.digest} was published.")
+        with READING:
+            model = load_model(folder, self._device)
+        if row.ensemble_kind == "remote":
+            # Not kept: its row may change at any time, and the registry keeps what is open.
+            schema = model.encoder.schema
+            return LoadedVersion(model, partial(self._registry.remote, tenant_id, row.ensemble_id, schema))
+        return LoadedVersion(model, _LocalMeter(self._registry, tenant_id, row, folder))
+
+    def active(self, most: int) -> list[Key]:
+        """The versions of all tenants that answer now, the newest first, at most so many."""
+        with self._database.reading() as connection:
+            return [(row.tenant_id, row.version_id) for row in queries.list_active(connection, most)]
+
+
+class _LocalMeter:
+    """The ensemble that was saved with the model: loaded when it is first asked, then kept."""
+
+    def __init__(self, registry: EnsembleRegistry, tenant_id: int, row: AnyRow, folder: Path) -> None:
+        self._registry = registry
+        self._owner = (tenant_id, int(row.ensemble_id), str(row.ensemble_version))
+        self._folder = folder
+        self._meter: EnsembleMeter | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> EnsembleMeter:
+        with self._lock:
+            if self._meter is None:
+                with READING:
+                    ensemble = load_ensemble_of(self._folder)
+                self._meter = self._registry.local(ensemble, *self._owner)
+            return self._meter
+
+
+LOOK_SECONDS = 5.0
+START_SECONDS = 120.0
+"""After so long the explainer counts as ready, loaded or not: orders wait for what they need."""
+logger = structlog.get_logger("recourse.explain")
+
+
+class Warming:
+    """Fills a shelf. `find` blocks, and lists the active versions, the most important first."""
+
+    def __init__(self, shelf: VersionShelf, find: Callable[[], Sequence[Key]]) -> None:
+        self._shelf, self._find = shelf, find
+        self._until = time.monotonic() + START_SECONDS
+        self._seen: set[Key] = set()
+        self._left: int | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the explainer is not ready yet; None once the versions of the start are loaded."""
+        if self._left == 0 or time.monotonic() > self._until:
+            return None
+        return "the models are being looked up" if self._left is None else f"{self._left} models are still being loaded"
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            try:
+                found = await asyncio.to_thread(self._find)
+                await self._load([key for key in found if key not in self._seen])
+                # One that is no longer active is loaded anew when it becomes active again.
+                self._seen = set(found)
+            # The database is away, or what not: it must not end the warming.
+            except Exception as error:
+                logger.warning("active models not found", reason=type(error).__name__, exc_info=error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _load(self, keys: Sequence[Key]) -> None:
+        for place, (tenant_id, version_id) in enumerate(keys):
+            if self._left != 0:
+                self._left = len(keys) - place
+            try:
+                version = await self._shelf.take(tenant_id, version_id)
+                # The ensemble too: a verified search asks it.
+                await asyncio.to_thread(version.meter)
+            # One version that is broken keeps no other one cold.
+            except Exception as error:
+                logger.warning("model not loaded", version=str(version_id), reason=str(error))
+        self._left = 0

@@ -1,0 +1,160 @@
+"""Proof that the ledger's sums equal the rows; what does not is named.
+
+The ledger as CSV, for auditors.
+
+How a budget was used over time, for charts.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import StringIO
+from itertools import accumulate
+
+from sqlalchemy import Connection, func, select
+
+from app.db.engine import Database
+from app.db.ledger_tables import Account, Entry, Kind, ReservationRow, State
+from app.db.tables import AnyRow
+from app.ledger.queries import Step, dispatched_by_step, entries_page, sums_by_account
+
+
+def check_ledger(database: Database) -> list[str]:
+    """One sentence for each contradiction, over all tenants; empty if the books are right."""
+    with database.reading() as connection:
+        return [*_accounts(connection), *_reservations(connection), *_orphans(connection)]
+
+
+def _accounts(connection: Connection) -> Iterator[str]:
+    """Each account equals the sum of its entries, and the sum of its reservations."""
+    entries = sums_by_account(connection)
+    held = _held_by_account(connection)
+    for account in connection.execute(select(Account.__table__)):
+        where = f"account {account.id} of tenant {account.tenant_id} ({account.period_key})"
+        booked, promised = entries.get(account.id), held.get(account.id)
+        for counter in ("query_limit", "reserved", "used"):
+            yield from _differs(where, counter, getattr(account, counter), getattr(booked, counter, 0), "entries")
+        for counter in ("reserved", "used"):
+            yield from _differs(
+                where, counter, getattr(account, counter), getattr(promised, counter, 0), "reservations"
+            )
+        if account.used + account.reserved > account.ceiling:
+            yield f"{where} has {account.used} used and {account.reserved} reserved, over its ceiling {account.ceiling}"
+
+
+def _held_by_account(connection: Connection) -> dict[int, AnyRow]:
+    """account -> (account_id, reserved by open reservations, used by closed ones)."""
+    is_open = ReservationRow.state == State.OPEN.value
+    statement = select(
+        ReservationRow.account_id,
+        func.coalesce(func.sum(ReservationRow.amount).filter(is_open), 0).label("reserved"),
+        func.coalesce(func.sum(ReservationRow.dispatched).filter(~is_open), 0).label("used"),
+    ).group_by(ReservationRow.account_id)
+    return {row.account_id: row for row in connection.execute(statement)}
+
+
+def _reservations(connection: Connection) -> Iterator[str]:
+    """Each reservation was made once, closed at most once, and its dispatches add up."""
+    closing = Entry.kind.in_((Kind.SETTLE.value, Kind.EXPIRE.value))
+    statement = (
+        select(
+            ReservationRow.id,
+            ReservationRow.tenant_id,
+            ReservationRow.amount,
+            ReservationRow.dispatched,
+            ReservationRow.state,
+            func.coalesce(func.sum(Entry.dispatched), 0).label("booked"),
+            func.count().filter(closing).label("closings"),
+            func.coalesce(func.sum(Entry.reserved).filter(Entry.kind == Kind.RESERVE.value), 0).label("granted"),
+        )
+        .outerjoin(Entry, Entry.reservation_id == ReservationRow.id)
+        .group_by(ReservationRow.id)
+    )
+    for row in connection.execute(statement):
+        where = f"reservation {row.id} of tenant {row.tenant_id}"
+        yield from _differs(where, "amount", row.amount, row.granted, "entries")
+        yield from _differs(where, "dispatched", row.dispatched, row.booked, "entries")
+        yield from _differs(where, "closed", int(row.state != State.OPEN.value), row.closings, "entries")
+
+
+def _orphans(connection: Connection) -> Iterator[str]:
+    """Each entry names an account of its tenant, and a reservation of that account if it names one."""
+    statement = (
+        select(Entry.id, Entry.tenant_id)
+        .outerjoin(Account, (Account.id == Entry.account_id) & (Account.tenant_id == Entry.tenant_id))
+        .outerjoin(
+            ReservationRow,
+            (ReservationRow.id == Entry.reservation_id) & (ReservationRow.account_id == Entry.account_id),
+        )
+        .where(Account.id.is_(None) | (Entry.reservation_id.is_not(None) & ReservationRow.id.is_(None)))
+    )
+    for entry_id, tenant_id in connection.execute(statement):
+        yield f"entry {entry_id} of tenant {tenant_id} names an account or a reservation that is not there"
+
+
+def _differs(where: str, counter: str, stored: int, summed: int, source: str) -> Iterator[str]:
+    if stored != summed:
+        yield f"{where} says {counter} {stored}, its {source} sum to {summed}"
+
+
+COLUMNS = (
+    "id",
+    "at",
+    "ensemble",
+    "period",
+    "kind",
+    "reservation",
+    "query_limit",
+    "reserved",
+    "dispatched",
+    "used",
+)
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def ledger_csv(database: Database, tenant_id: int, ensemble_id: int) -> Iterator[str]:
+    """The header, then a line for each entry, oldest first; read as it is consumed, whatever the size."""
+    yield _line(COLUMNS)
+    with database.reading() as connection:
+        for entry in entries_page(connection, tenant_id, ensemble_id):
+            yield _line(tuple(_cell(entry[column]) for column in COLUMNS))
+
+
+def _cell(value: object) -> str:
+    """Numbers as they are; a text that a spreadsheet would run as a formula is disarmed."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+        return f"'{value}"
+    return str(value)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    buffer = StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePoint:
+    """Queries asked in the step that begins at `at`, and in all since the series began."""
+
+    at: datetime
+    dispatched: int
+    total: int
+
+
+def usage_series(
+    database: Database, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
+) -> list[UsagePoint]:
+    """The queries that were asked in [since, until), oldest first, one point for each step that had any."""
+    with database.reading() as connection:
+        steps = dispatched_by_step(connection, tenant_id, ensemble_id, step, since, until)
+    totals = accumulate(count for _, count in steps)
+    return [
+        UsagePoint(datetime.fromisoformat(begin).replace(tzinfo=UTC), count, total)
+        for (begin, count), total in zip(steps, totals, strict=True)
+    ]

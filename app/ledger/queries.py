@@ -1,0 +1,273 @@
+"""Queries on accounts: the counters of one budget in one period.
+
+Queries on budgets: the limit that a tenant sets on an ensemble.
+
+Queries on the ledger's entries: append and read; there is nothing else to do with them.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Insert,
+    RowMapping,
+    Select,
+    case,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import InstrumentedAttribute
+
+from app.db.ledger_tables import Account, Budget, EnsembleRow, Entry, Kind, Period
+from app.db.tables import BIG_ID, AnyRow
+
+
+def find_account(connection: Connection, tenant_id: int, ensemble_id: int, period_key: str) -> AnyRow | None:
+    """The row (see `Account`) of one period, or None if nothing was reserved in it yet."""
+    table = Account.__table__
+    statement = select(table).where(
+        table.c.tenant_id == tenant_id, table.c.ensemble_id == ensemble_id, table.c.period_key == period_key
+    )
+    return connection.execute(statement).one_or_none()
+
+
+def open_account(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    period: str,
+    period_key: str,
+    query_limit: int,
+    now: datetime,
+) -> None:
+    """Make the account of a period, unless it is there; the caller holds the budget's row."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = (
+        insert(Account)
+        .values(
+            tenant_id=tenant_id,
+            ensemble_id=ensemble_id,
+            period=period,
+            period_key=period_key,
+            query_limit=query_limit,
+            ceiling=query_limit,
+            used=0,
+            reserved=0,
+        )
+        .on_conflict_do_nothing()
+        .returning(Account.id)
+    )
+    made = connection.execute(statement).scalar_one_or_none()
+    if made is not None:
+        append_limit(connection, tenant_id, made, Kind.OPEN, query_limit, now)
+
+
+def change_limits(
+    connection: Connection, tenant_id: int, ensemble_id: int, period: str, from_key: str, limit: int, now: datetime
+) -> None:
+    """Set the limit of the present period and of any that a faster clock has opened; the caller holds the budget's row.
+
+    The ceiling never falls below what is promised: a lowered limit stops new reservations and breaks no old one.
+    """
+    chosen = (
+        select(Account.id, Account.query_limit)
+        .where(Account.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(Account.period == period, Account.period_key >= from_key)
+        .with_for_update()
+    )
+    promised = Account.used + Account.reserved
+    for account_id, before in connection.execute(chosen).all():
+        connection.execute(
+            update(Account)
+            .where(Account.id == account_id)
+            .values(query_limit=limit, ceiling=case((promised > limit, promised), else_=limit))
+        )
+        append_limit(connection, tenant_id, account_id, Kind.LIMIT, limit - before, now)
+
+
+def find_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
+    """The row (see `Budget`), or None."""
+    table = Budget.__table__
+    statement = select(table).where(table.c.tenant_id == tenant_id, table.c.ensemble_id == ensemble_id)
+    return connection.execute(statement).one_or_none()
+
+
+def budgets_page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+    """ensemble_id and name of the tenant's ensembles that have a budget, in the order of their ids."""
+    statement = (
+        select(Budget.ensemble_id, EnsembleRow.name)
+        .join(EnsembleRow, EnsembleRow.id == Budget.ensemble_id)
+        .where(Budget.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id, Budget.ensemble_id > after)
+        .order_by(Budget.ensemble_id)
+        .limit(limit)
+    )
+    return list(connection.execute(statement).all())
+
+
+def lock_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
+    """The row, held until the transaction ends, so that a limit cannot change while its account is being made."""
+    table = Budget.__table__
+    statement = select(table).where(table.c.tenant_id == tenant_id, table.c.ensemble_id == ensemble_id)
+    return connection.execute(statement.with_for_update()).one_or_none()
+
+
+def put_budget(
+    connection: Connection, tenant_id: int, ensemble_id: int, period: Period, query_limit: int, now: datetime
+) -> None:
+    """Make or change the budget; its row is held until the transaction ends."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    changed = {"period": period.value, "query_limit": query_limit, "updated_at": now}
+    connection.execute(
+        insert(Budget)
+        .values({"tenant_id": tenant_id, "ensemble_id": ensemble_id} | changed)
+        .on_conflict_do_update(index_elements=["tenant_id", "ensemble_id"], set_=changed)
+    )
+
+
+ZERO: ColumnElement[int] = literal(0, BIG_ID)
+
+
+class Step(StrEnum):
+    """How much time one point of a usage series covers."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+def entry_from(
+    source: FromClause,
+    kind: Kind,
+    account_id: ColumnElement[int],
+    reservation_id: BindParameter[UUID],
+    tenant_id: BindParameter[int],
+    at: BindParameter[datetime],
+    reserved: ColumnElement[int] = ZERO,
+    dispatched: ColumnElement[int] = ZERO,
+    used: ColumnElement[int] = ZERO,
+) -> Insert:
+    """The INSERT of an entry for the row of `source`."""
+    values: dict[str, ColumnElement[Any]] = {
+        "tenant_id": tenant_id,
+        "account_id": account_id,
+        "reservation_id": reservation_id,
+        "kind": literal(kind.value),
+        "at": at,
+        "query_limit": ZERO,
+        "reserved": reserved,
+        "dispatched": dispatched,
+        "used": used,
+    }
+    return insert(Entry).from_select(list(values), select(*values.values()).select_from(source))
+
+
+def append_limit(
+    connection: Connection, tenant_id: int, account_id: int, kind: Kind, query_limit: int, at: datetime
+) -> None:
+    """Record by how much an account's limit changed."""
+    connection.execute(
+        insert(Entry).values(
+            tenant_id=tenant_id,
+            account_id=account_id,
+            kind=kind.value,
+            at=at,
+            query_limit=query_limit,
+            reserved=0,
+            dispatched=0,
+            used=0,
+        )
+    )
+
+
+def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
+    """account -> (account_id, query_limit, reserved, dispatched, used), each summed over its entries."""
+    statement = select(
+        Entry.account_id,
+        func.sum(Entry.query_limit).label("query_limit"),
+        func.sum(Entry.reserved).label("reserved"),
+        func.sum(Entry.dispatched).label("dispatched"),
+        func.sum(Entry.used).label("used"),
+    ).group_by(Entry.account_id)
+    return {row.account_id: row for row in connection.execute(statement)}
+
+
+def entries_page(
+    connection: Connection, tenant_id: int, ensemble_id: int, after: int = 0, limit: int | None = None
+) -> Iterator[RowMapping]:
+    """The tenant's entries for one ensemble, oldest first, with the names that a reader needs."""
+    statement = _named(tenant_id, ensemble_id).where(Entry.id > after).order_by(Entry.id).limit(limit)
+    yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
+
+
+def newest_entries(
+    connection: Connection,
+    tenant_id: int,
+    ensemble_id: int,
+    before: int | None,
+    limit: int,
+    kind: Kind | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> list[RowMapping]:
+    """The same, newest first, for people: from the entry before `before` on, of one kind, in [since, until)."""
+    statement = _named(tenant_id, ensemble_id).order_by(Entry.id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(Entry.id < before)
+    if kind is not None:
+        statement = statement.where(Entry.kind == kind.value)
+    if since is not None:
+        statement = statement.where(Entry.at >= since)
+    if until is not None:
+        statement = statement.where(Entry.at < until)
+    return list(connection.execute(statement).mappings())
+
+
+def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
+    columns: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
+        Entry.id,
+        Entry.at,
+        EnsembleRow.name.label("ensemble"),
+        Account.period_key.label("period"),
+        Entry.kind,
+        Entry.reservation_id.label("reservation"),
+        Entry.query_limit,
+        Entry.reserved,
+        Entry.dispatched,
+        Entry.used,
+    )
+    statement: Select[*tuple[Any, ...]] = select(*columns)
+    return (
+        statement.join(Account, Account.id == Entry.account_id)
+        .join(EnsembleRow, EnsembleRow.id == Account.ensemble_id)
+        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+    )
+
+
+def dispatched_by_step(
+    connection: Connection, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
+) -> list[tuple[str, int]]:
+    """(beginning of the step, in UTC; queries asked in it) for [since, until), oldest first."""
+    hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
+    if connection.dialect.name == "sqlite":
+        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", Entry.at)
+    else:
+        begin = func.to_char(func.timezone("UTC", Entry.at), f"YYYY-MM-DD {hour[1]}:00:00")
+    steps = (
+        select(begin.label("begin"), Entry.dispatched)
+        .join(Account, Account.id == Entry.account_id)
+        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(Entry.kind == Kind.DISPATCH.value, Entry.at >= since, Entry.at < until)
+        .subquery()
+    )
+    statement = select(steps.c.begin, func.sum(steps.c.dispatched)).group_by(steps.c.begin).order_by(steps.c.begin)
+    return [(begin, int(count)) for begin, count in connection.execute(statement)]

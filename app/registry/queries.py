@@ -1,0 +1,216 @@
+"""Queries on models and their versions, as they are shown and switched; published they are in model_versions.py.
+
+Queries on models and their versions, as far as a training publishes them.
+
+Queries of explaining: which version of a model answers, and where a version and its ensemble are.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.db.driver import Driver, Prepared
+from app.db.ledger_tables import EnsembleRow
+from app.db.paging import Position, newest_first
+from app.db.tables import AnyRow, Document, ModelRow, ModelVersion, owned
+
+
+def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """The model's row and `active_version`, the number of the version that answers."""
+    return connection.execute(_with_number(tenant_id).where(ModelRow.name == name)).one_or_none()
+
+
+def models_page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+    """The tenant's models as in `find`, newest first."""
+    return newest_first(connection, ModelRow.__table__, _with_number(tenant_id), after, limit)
+
+
+def list_versions(
+    connection: Connection, tenant_id: int, model_id: UUID, below: int | None, limit: int
+) -> list[AnyRow]:
+    """A model's versions with their ensemble's name, the newest first, numbered below `below`."""
+    table = ModelVersion.__table__
+    statement = (
+        owned(table, tenant_id, EnsembleRow.name.label("ensemble"))
+        .join(EnsembleRow, EnsembleRow.id == table.c.ensemble_id)
+        .where(table.c.model_id == model_id)
+        .order_by(table.c.number.desc())
+        .limit(limit)
+    )
+    if below is not None:
+        statement = statement.where(table.c.number < below)
+    return list(connection.execute(statement).all())
+
+
+def activate_version(connection: Connection, tenant_id: int, name: str, number: int) -> bool:
+    """Let the version of that number answer from now on; False if there is none."""
+    model = select(ModelRow.id).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name).scalar_subquery()
+    table = ModelVersion.__table__
+    chosen = owned(table, tenant_id).where(table.c.model_id == model, table.c.number == number)
+    version = connection.execute(chosen).one_or_none()
+    if version is None:
+        return False
+    connection.execute(
+        update(ModelRow)
+        .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+        .values(active_version_id=version.id)
+    )
+    _serve_ensemble(connection, version)
+    return True
+
+
+def _serve_ensemble(connection: Connection, version: AnyRow) -> None:
+    """The ensemble that was trained with the active version is the one that is asked; a registered one stays."""
+    values = {"version": version.ensemble_version, "classes": version.classes, "schema": version.schema}
+    members = (version.metrics or {}).get("members")
+    connection.execute(
+        update(EnsembleRow)
+        .where(EnsembleRow.tenant_id == version.tenant_id, EnsembleRow.id == version.ensemble_id)
+        .where(EnsembleRow.kind == "local")
+        .values(values if members is None else values | {"members": list(members)})
+    )
+
+
+def newest_of_ensemble(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> UUID | None:
+    """The newest model version whose artifact holds that version of a local ensemble."""
+    statement = (
+        select(ModelVersion.id)
+        .where(ModelVersion.tenant_id == tenant_id, ModelVersion.ensemble_id == ensemble_id)
+        .where(ModelVersion.ensemble_version == version)
+        .order_by(ModelVersion.created_at.desc())
+        .limit(1)
+    )
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def _with_number(tenant_id: int) -> Select[*tuple[Any, ...]]:
+    return owned(ModelRow.__table__, tenant_id, ModelVersion.number.label("active_version")).outerjoin(
+        ModelVersion, ModelVersion.id == ModelRow.active_version_id
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """What a training made of a model."""
+
+    job_id: UUID
+    location: str
+    digest: str
+    ensemble_id: int
+    ensemble_version: str
+    schema: Document
+    classes: Document
+    metrics: Document
+    frontier: Document
+
+
+def publish(
+    connection: Connection, tenant_id: int, name: str, version: NewVersion, activate: bool, now: datetime
+) -> UUID:
+    """The id of the new version, numbered after those before it; a model's first version is active in any case."""
+    model = _hold_model(connection, tenant_id, name, now)
+    highest = select(func.coalesce(func.max(ModelVersion.number), 0)).where(ModelVersion.model_id == model.id)
+    version_id = uuid4()
+    connection.execute(
+        insert(ModelVersion).values(
+            id=version_id,
+            tenant_id=tenant_id,
+            model_id=model.id,
+            number=connection.execute(highest).scalar_one() + 1,
+            job_id=version.job_id,
+            location=version.location,
+            digest=version.digest,
+            ensemble_id=version.ensemble_id,
+            ensemble_version=version.ensemble_version,
+            schema=version.schema,
+            classes=version.classes,
+            metrics=version.metrics,
+            frontier=version.frontier,
+            created_at=now,
+        )
+    )
+    if activate or model.active_version_id is None:
+        connection.execute(update(ModelRow).where(ModelRow.id == model.id).values(active_version_id=version_id))
+    return version_id
+
+
+def find_by_job(connection: Connection, tenant_id: int, job_id: UUID) -> AnyRow | None:
+    """The version that a job published, or None."""
+    table = ModelVersion.__table__
+    return connection.execute(
+        select(table).where(table.c.tenant_id == tenant_id, table.c.job_id == job_id)
+    ).one_or_none()
+
+
+def _hold_model(connection: Connection, tenant_id: int, name: str, now: datetime) -> AnyRow:
+    """The model's row, made if it is not there, held so that two trainings do not take the same number."""
+    insert_for = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    values = {"id": uuid4(), "tenant_id": tenant_id, "name": name, "created_at": now}
+    connection.execute(insert_for(ModelRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
+    table = ModelRow.__table__
+    mine = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
+    return connection.execute(mine.with_for_update()).one()
+
+
+def active(connection: Connection, tenant_id: int, name: str) -> UUID | None:
+    """The id of the version that answers under the model's name, or None."""
+    statement = select(ModelRow.active_version_id).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+    return connection.execute(statement).scalar_one_or_none()
+
+
+# Built once: every request asks for the active version, and to build the statement takes longer than to run it.
+_NAMED = (
+    select(ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model"))
+    .join(ModelRow, ModelRow.id == ModelVersion.model_id)
+    .where(ModelRow.tenant_id == bindparam("tenant_id"), ModelRow.name == bindparam("name"))
+)
+_ACTIVE = _NAMED.where(ModelRow.active_version_id == ModelVersion.id)
+_IS_ACTIVE = Prepared(_ACTIVE.where(ModelVersion.id == bindparam("version_id")))
+_NUMBERED = _NAMED.where(ModelVersion.number == bindparam("number"))
+
+
+def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
+    """version_id, number, model of the version that answers under the model's name; None if there is none."""
+    return connection.execute(_ACTIVE, {"tenant_id": tenant_id, "name": name}).one_or_none()
+
+
+def is_active(driver: Driver, tenant_id: int, name: str, version_id: UUID) -> bool:
+    """Whether the version answers under the model's name."""
+    return driver.finds(_IS_ACTIVE, {"tenant_id": tenant_id, "name": name, "version_id": version_id})
+
+
+def find_numbered(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow | None:
+    """version_id, number, model of one version of the model, active or not."""
+    return connection.execute(_NUMBERED, {"tenant_id": tenant_id, "name": name, "number": number}).one_or_none()
+
+
+def list_active(connection: Connection, most: int) -> list[AnyRow]:
+    """tenant_id and version_id of the active versions, of all tenants: an explainer serves them all. Newest first."""
+    statement = (
+        select(ModelRow.tenant_id, ModelVersion.id.label("version_id"))
+        .join(ModelVersion, ModelVersion.id == ModelRow.active_version_id)
+        .order_by(ModelVersion.created_at.desc())
+        .limit(most)
+    )
+    return list(connection.execute(statement))
+
+
+def find_place(connection: Connection, tenant_id: int, version_id: UUID) -> AnyRow | None:
+    """location, digest, ensemble_id, ensemble_version and ensemble_kind of a version of the tenant."""
+    statement = (
+        select(
+            ModelVersion.location,
+            ModelVersion.digest,
+            ModelVersion.ensemble_id,
+            ModelVersion.ensemble_version,
+            EnsembleRow.kind.label("ensemble_kind"),
+            EnsembleRow.name.label("ensemble_name"),
+        )
+        .join(EnsembleRow, EnsembleRow.id == ModelVersion.ensemble_id)
+        .where(ModelVersion.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id, ModelVersion.id == version_id)
+    )
+    return connection.execute(statement).one_or_none()

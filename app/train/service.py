@@ -1,0 +1,177 @@
+"""POST /train: the job's row is committed, then the bell is rung.
+
+What happens to jobs from outside of their worker: cancel, and the reconciler that lets none be forgotten.
+
+The events of a job as they happen: read from the table, so that any process can tell them, from any event on.
+"""
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+from anyio import sleep, to_thread
+from sqlalchemy import Connection
+
+from app.concurrency import Standing
+from app.datasets import service
+from app.db.engine import Database
+from app.db.ledger_tables import State
+from app.db.paging import PageOrder, RowPage, cut
+from app.db.tables import AnyRow, JobState, utc_now
+from app.ensembles import directory
+from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
+from app.ledger import steps
+from app.ledger.ledger import Ledger
+from app.train import jobs
+from app.train.queue import TrainingQueue
+from app.train.request import TrainRequest
+from models.errors import ConfigError, DataError
+
+
+def submit(
+    database: Database,
+    queue: TrainingQueue,
+    tenant_id: int,
+    model_name: str,
+    request: TrainRequest,
+    max_queued: int,
+) -> AnyRow:
+    """The row of the new job. What can be refused without the data is refused here."""
+    job_id, now = uuid4(), utc_now()
+    with database.writing() as connection:
+        _check(connection, tenant_id, model_name, request, max_queued)
+        jobs.add_job(connection, tenant_id, job_id, model_name, request.to_json(), now)
+        jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
+        row = jobs.find_job(connection, tenant_id, job_id)
+    assert row is not None
+    queue.ring(job_id)
+    return row
+
+
+def _check(connection: Connection, tenant_id: int, model_name: str, request: TrainRequest, max_queued: int) -> None:
+    dataset = service.find_row(connection, tenant_id, request.dataset_id)
+    if dataset is None:
+        raise NotFoundError(f"there is no data set {request.dataset_id}")
+    if request.label is None and dataset.label is None:
+        raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
+    _check_label(dataset, request.label)
+    _check_ensemble(connection, tenant_id, model_name, request.ensemble)
+    waiting = jobs.count_unfinished(connection, tenant_id)
+    if waiting >= max_queued:
+        raise OverloadedError(f"{waiting} of {max_queued} training jobs are unfinished: wait for one, or cancel it")
+
+
+def _check_label(dataset: AnyRow, label: str | None) -> None:
+    """A label that is no column is refused at once; what else may be wrong with it, the training says."""
+    features = [feature["name"] for feature in dataset.schema.get("features", ())]
+    columns = [*features, *([] if dataset.label is None else [dataset.label])]
+    if label is not None and features and label not in columns:
+        raise DataError(f"There is no label column '{label}'; the columns are {', '.join(columns)}.")
+
+
+def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ensemble: str | None) -> None:
+    """A registered ensemble must be there; a trained one is kept under the model's name, which must be free for it."""
+    found = directory.find_ensemble(connection, tenant_id, ensemble or model_name)
+    if ensemble is not None and (found is None or found.kind != "remote"):
+        raise NotFoundError(f"there is no registered ensemble '{ensemble}'")
+    if ensemble is None and found is not None and found.kind != "local":
+        raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
+
+
+def cancel(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
+    """A queued job is cancelled at once; a running one within seconds, by its worker. The row as it is now."""
+    now = utc_now()
+    with database.writing() as connection:
+        row = jobs.request_cancel(connection, tenant_id, job_id, now)
+        if row is None:
+            found = jobs.find_job(connection, tenant_id, job_id)
+            if found is None:
+                raise NotFoundError(f"there is no job {job_id}")
+            raise ConflictError(f"job {job_id} is {found.state} already, so it cannot be cancelled")
+        if row.state == JobState.CANCELLED.value:
+            jobs.add_event(connection, tenant_id, job_id, "state", {"state": row.state}, now)
+        return row
+
+
+def reconcile(database: Database, ledger: Ledger, queue: TrainingQueue, attempts: int) -> list[UUID]:
+    """Ring for every job that waits, whatever became of the ring before; end those that must not be tried again.
+
+    Called once in a while by the API and by each worker: any number of them may do so at the same time.
+    """
+    end_hopeless(database, ledger, attempts)
+    with database.reading() as connection:
+        waiting = jobs.waiting(connection, utc_now())
+    for job_id in waiting:
+        queue.ring(job_id)
+    return waiting
+
+
+def end_hopeless(database: Database, ledger: Ledger, attempts: int) -> None:
+    """End jobs without a living worker that were cancelled, or begun too often without getting any further."""
+    now = utc_now()
+    error = (
+        f"The training was begun {attempts} times from the same place and its process died each time, which points to "
+        "too little memory; train on fewer rows or fewer members, or give the worker more memory."
+    )
+    with database.writing() as connection:
+        ended = jobs.give_up(connection, now, attempts, error)
+        for row in ended:
+            payload = {"state": row.state, "error": row.error}
+            jobs.add_event(connection, row.tenant_id, row.id, "state", payload, now)
+    for row in ended:
+        settle_reservation(database, ledger, row)
+
+
+def settle_reservation(database: Database, ledger: Ledger, job: AnyRow) -> None:
+    """Close what an ended job left open, so that what it did not use comes back now and not when the lease is over."""
+    if job.reservation_id is None:
+        return
+    with database.reading() as connection:
+        reservation = steps.find_reservation(connection, job.tenant_id, job.reservation_id)
+    if reservation is None or reservation.state != State.OPEN:
+        return
+    try:
+        ledger.settle(ledger.take_over(job.tenant_id, job.reservation_id))
+    except ReservationError:
+        return  # Somebody else closed it in between, which is as good.
+
+
+POLL_SECONDS = 0.5
+FINISHED = frozenset({JobState.DONE.value, JobState.FAILED.value, JobState.CANCELLED.value})
+
+
+def show_job(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
+    with database.reading() as connection:
+        row = jobs.find_job(connection, tenant_id, job_id)
+    if row is None:
+        raise NotFoundError(f"there is no job {job_id}: see GET /jobs")
+    return row
+
+
+def list_jobs(
+    database: Database, tenant_id: int, order: PageOrder, state: JobState | None, model: str | None
+) -> RowPage:
+    with database.reading() as connection:
+        found = jobs.jobs_page(connection, tenant_id, order.after, order.limit + 1, state, model)
+    return cut(found, order.limit)
+
+
+async def follow(
+    database: Database, tenant_id: int, job_id: UUID, after: int, standing: Standing
+) -> AsyncIterator[AnyRow]:
+    """The events behind `after`, then new ones as they come, until all are told or the caller may listen no more."""
+
+    def read(last: int) -> tuple[list[AnyRow], bool]:
+        # One state of the database: whoever sees the job ended also sees its last event.
+        with database.reading() as connection:
+            row = jobs.find_job(connection, tenant_id, job_id)
+            return jobs.events_after(connection, tenant_id, job_id, last), row is None or row.state in FINISHED
+
+    while await standing.holds():
+        events, ended = await to_thread.run_sync(read, after)
+        for event in events:
+            after = event.id
+            yield event
+        if ended and not events:
+            return
+        if not events:
+            await sleep(POLL_SECONDS)

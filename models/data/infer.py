@@ -1,0 +1,212 @@
+"""A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit.
+
+A column whose name says that it is a protected attribute (models/protected.py) is one, until an override lifts it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, SchemaError
+from .columns import protected_kind
+from .frames import holds_numbers, is_code, plain_values, written_numbers
+from .grid import MOST_STEPS, snap, snap_value
+from .records import FLAGS, NUMBERS, category_text
+from .schema import Feature, Kind, Schema, override_table
+
+MOST_CATEGORIES = 200
+LEAST_CLASS_ROWS = 5
+MOST_DECIMALS = 6
+LARGEST_NUMBER = 1e100
+"""The square of a number must be finite, because its standard deviation is."""
+
+
+def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None) -> Schema:
+    """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
+    _check_shape(frame, label)
+    table = override_table(overrides or {})
+    features = _infer_all(frame, [name for name in frame.columns if name != label], table)
+    inferred = Schema(features, label, infer_classes(frame[label], label))
+    rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
+    return inferred.with_overrides({"features": rest})
+
+
+def infer_features(frame: pd.DataFrame, overrides: Mapping[str, object] | None = None) -> tuple[Feature, ...]:
+    """What each column would be as a feature, before anybody has said which is the label; overrides set kinds only."""
+    if frame.empty:
+        raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
+    return _infer_all(frame, list(frame.columns), override_table(overrides or {}))
+
+
+def _infer_all(frame: pd.DataFrame, names: list[str], table: Mapping[str, Mapping[str, object]]) -> tuple[Feature, ...]:
+    if unknown := sorted(set(table) - set(names)):
+        known = ", ".join(map(str, names))
+        raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
+    return tuple(_infer_feature(str(name), frame[name], table.get(name, {}).get("kind")) for name in names)
+
+
+def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
+    """The classes of the label column (n,), sorted naturally."""
+    missing = labels.isna().to_numpy()
+    if missing.any():
+        first, count = int(np.argmax(missing)) + 1, int(missing.sum())
+        raise DataError(f"Label '{label}' is missing in {count} rows, the first of them row {first}; drop those rows.")
+    counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
+    _check_spaces(f"Label '{label}'", counts.index.tolist())
+    if len(counts) < 2:
+        raise DataError(f"Label '{label}' has only one class, '{counts.index[0]}'; two or more are needed.")
+    if counts.min() < LEAST_CLASS_ROWS:
+        fact = f"has {int(counts.min())} of the {LEAST_CLASS_ROWS} rows that a class needs"
+        raise DataError(f"Class '{counts.idxmin()}' of label '{label}' {fact}; add rows or merge it with another.")
+    return sort_naturally(counts.index.tolist())
+
+
+def sort_naturally(texts: list[str]) -> tuple[str, ...]:
+    """By number if all of them are numbers, else by letter."""
+    try:
+        numbers = {text: float(text) for text in texts}
+    except ValueError:
+        return tuple(sorted(texts))
+    if not all(math.isfinite(number) for number in numbers.values()):
+        return tuple(sorted(texts))
+    return tuple(sorted(texts, key=lambda text: (numbers[text], text)))
+
+
+def _check_shape(frame: pd.DataFrame, label: str) -> None:
+    if frame.empty:
+        raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
+    if odd := [name for name in frame.columns if not isinstance(name, str)]:
+        raise DataError(f"The column name {odd[0]!r} is not text; name every column.")
+    if repeated := frame.columns[frame.columns.duplicated()].tolist():
+        raise DataError(f"The frame has the column '{repeated[0]}' twice; rename or drop one of them.")
+    if label not in frame.columns:
+        raise DataError(f"There is no label column '{label}'; the columns are {', '.join(frame.columns)}.")
+    if len(frame.columns) < 2:
+        raise DataError(f"The frame has no column besides the label '{label}'; add the features.")
+
+
+def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
+    return replace(_infer_values(name, series, kind), protected=protected_kind(name) is not None)
+
+
+def _infer_values(name: str, series: pd.Series, kind: object) -> Feature:
+    _check_column(name, series)
+    if kind is not None and kind not in list(Kind):
+        raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(Kind)}.")
+    if kind == Kind.CATEGORICAL or (kind is None and not holds_numbers(series)):
+        return _infer_categorical(name, series)
+    numbers = _numbers(name, series)
+    whole = bool((numbers == np.rint(numbers)).all())
+    if kind == Kind.INTEGER and not whole:
+        broken = numbers[numbers != np.rint(numbers)][0]
+        raise SchemaError(f"Feature '{name}' cannot be an integer, because it holds {broken}.")
+    inferred = Kind.INTEGER if whole and kind != Kind.NUMERIC else Kind.NUMERIC
+    return _infer_numeric(name, numbers, inferred, nullable=bool(series.isna().any()))
+
+
+def _check_column(name: str, series: pd.Series) -> None:
+    """Nothing that neither a number nor a category can stand for."""
+    present = series.dropna()
+    if present.empty:
+        raise DataError(f"Column '{name}' holds no value at all; drop it.")
+    if not holds_numbers(series):
+        _check_objects(name, present)
+    if present.nunique() < 2:
+        hint = "drop it" if len(present) == len(series) else "drop it, or name the missing values too"
+        raise DataError(f"Column '{name}' holds one value only, '{category_text(present.iloc[0])}'; {hint}.")
+
+
+def _check_objects(name: str, present: pd.Series) -> None:
+    content = pd.api.types.infer_dtype(present)
+    if content in {"date", "datetime", "datetime64", "period"}:
+        raise DataError(f"Column '{name}' holds dates; replace it by a number, such as months ago, or drop it.")
+    if content in {"timedelta", "timedelta64"}:
+        raise DataError(f"Column '{name}' holds time spans; replace it by a number, such as days, or drop it.")
+    for value in plain_values(present):
+        if not isinstance(value, (str, *FLAGS, *NUMBERS)):
+            raise DataError(f"Column '{name}' holds {value!r}, neither a number nor text; convert or drop it.")
+
+
+def _infer_categorical(name: str, series: pd.Series) -> Feature:
+    distinct = {category_text(value) for value in plain_values(series.dropna())}
+    count = len(distinct)
+    if count > MOST_CATEGORIES or count == len(series) > LEAST_CLASS_ROWS:
+        raise DataError(
+            f"Column '{name}' has {count} categories in {len(series)} rows, more than {MOST_CATEGORIES} "
+            f"or one a row; drop it if it names the rows, else merge its categories{_code_hint(distinct)}."
+        )
+    _check_spaces(f"Column '{name}'", distinct)
+    categories, ordered = sort_naturally(list(distinct)), False
+    if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
+        listed = [category_text(value) for value in series.cat.categories]
+        categories, ordered = tuple(text for text in listed if text in distinct), True
+    return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+
+
+def _code_hint(texts: Iterable[str]) -> str:
+    code = min(filter(is_code, texts), default=None)
+    return "" if code is None else f"; if it is a number, write it without leading zeros, unlike {code!r}"
+
+
+def _check_spaces(owner: str, texts: Iterable[str]) -> None:
+    """A person sees one category where "rent" and "rent " are two."""
+    seen: dict[str, str] = {}
+    for text in sorted(texts):
+        other = seen.setdefault(" ".join(text.split()), text)
+        if other != text:
+            raise DataError(f"{owner} holds {other!r} and {text!r}, which differ only in spaces; write them alike.")
+
+
+def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
+    """series (n,) -> its values that are there (at most n,), all finite"""
+    series = written_numbers(series)
+    for value in [] if holds_numbers(series) else plain_values(series.dropna()):
+        if not isinstance(value, NUMBERS) or isinstance(value, FLAGS):
+            raise SchemaError(f"Feature '{name}' cannot be a number, because it holds {value!r}; convert it first.")
+    column: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = column[~np.isnan(column)]
+    if not np.isfinite(numbers).all():
+        row = int(np.argmax(np.isinf(column))) + 1
+        raise DataError(f"Column '{name}' holds an infinite number in row {row}; replace it or leave it empty.")
+    if np.abs(numbers).max() > LARGEST_NUMBER:
+        raise DataError(f"Column '{name}' reaches {np.abs(numbers).max():.3g}, beyond {LARGEST_NUMBER:g}; rescale it.")
+    return numbers
+
+
+def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable: bool) -> Feature:
+    if np.ptp(numbers) < 1 / LARGEST_NUMBER:
+        raise DataError(f"Column '{name}' varies only by {np.ptp(numbers):.3g}; rescale or drop it.")
+    step = 1.0 if kind is Kind.INTEGER else infer_step(numbers)
+    lower, upper = snap_value(float(numbers.min()), step), snap_value(float(numbers.max()), step)
+    largest = max(abs(lower), abs(upper))
+    if largest > MOST_STEPS * step:
+        raise DataError(f"Column '{name}' reaches {largest:.3g}, too large for its step {step:g}; rescale or drop it.")
+    if lower >= upper:
+        spread = f"{np.ptp(numbers):.3g} around {numbers[0]}"
+        raise DataError(f"Column '{name}' varies only by {spread}; subtract that number or drop the column.")
+    if step > (usual := _usual_spread(numbers)) and not np.array_equal(snap(numbers, step), numbers):
+        lost = f"beside which its other values, usually at most {usual:.3g} apart, vanish"
+        raise DataError(f"Column '{name}' reaches {largest:.3g}, {lost}; correct or drop that row.")
+    return Feature(name, kind, lower, upper, step, nullable=nullable)
+
+
+def infer_step(numbers: NDArray[np.float64]) -> float:
+    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their usual spread."""
+    largest = float(np.abs(numbers).max())
+    for decimals in range(MOST_DECIMALS + 1):
+        step = 10.0**-decimals
+        if largest <= MOST_STEPS * step and np.array_equal(snap(numbers, step), numbers):
+            return step
+    finest = math.ceil(math.log10(largest / MOST_STEPS))
+    return float(10.0 ** max(math.floor(math.log10(_usual_spread(numbers))) - 6, finest))
+
+
+def _usual_spread(numbers: NDArray[np.float64]) -> float:
+    """The standard deviation of numbers (n,), at most the width of all but the extreme twentieths of what they are."""
+    deviation, distinct = float(numbers.std()), np.unique(numbers)
+    lower, upper = np.quantile(distinct, 0.05, method="higher"), np.quantile(distinct, 0.95, method="lower")
+    return min(deviation, float(upper - lower)) if lower < upper else deviation

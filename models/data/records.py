@@ -1,0 +1,128 @@
+"""Records as a person or a program writes them, and as one row of the record matrix; numpy only, no pandas.
+
+Every value that enters the project passes through `parse_value`: record by record here, by column in frames.py.
+"""
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ..arrays import Records
+from ..errors import RecordError
+from .grid import plain, snap_value
+from .schema import Feature, Kind, Schema
+
+Value: TypeAlias = str | int | float | None
+"""A value as JSON has it: a category, a whole number, a number, or nothing."""
+
+FLAGS = (bool, np.bool_)
+NUMBERS = (int, float, np.integer, np.floating)
+"""Concrete types: isinstance with numbers.Real takes ten times as long."""
+
+_SHOWN_CATEGORIES = 12
+_brief = reprlib.Repr()
+"""A value may be nested deeper than Python writes out."""
+_brief.maxstring = _brief.maxother = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a value is not allowed: the tail of a sentence that starts with where it stands."""
+
+    reason: str
+
+
+def category_text(value: object) -> str:
+    """The name of a category. 3.0 and 3 are both "3": missing values in a column turn its whole numbers to floats."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, FLAGS):
+        return str(bool(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def is_missing(value: object) -> bool:
+    """None and NaN are missing values; an empty text is not."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def parse_value(feature: Feature, value: object) -> float | Fault:
+    """One value of the record matrix (a number on the grid, a category index or NaN), or what is wrong with it."""
+    if is_missing(value):
+        return math.nan
+    return _parse_category(feature, value) if feature.is_categorical else _parse_number(feature, value)
+
+
+def _parse_category(feature: Feature, value: object) -> float | Fault:
+    if not isinstance(value, (str, *FLAGS, *NUMBERS)):
+        return Fault(f"holds {_brief.repr(value)}, which is not a category")
+    text = category_text(value)
+    if text in feature.categories:
+        return float(feature.categories.index(text))
+    shown = ", ".join(feature.categories[:_SHOWN_CATEGORIES])
+    more = len(feature.categories) - _SHOWN_CATEGORIES
+    known = f"{shown} and {more} more" if more > 0 else shown
+    return Fault(f"holds the unknown category {text!r}; its categories are {known}")
+
+
+def _parse_number(feature: Feature, value: object) -> float | Fault:
+    if isinstance(value, FLAGS) or not isinstance(value, NUMBERS):
+        return Fault(f"holds {_brief.repr(value)}, which is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        return Fault("holds a whole number of more than 300 digits, outside any bounds; send the right one")
+    if not math.isfinite(number):
+        return Fault(f"holds the infinite number {number}; send a finite one, or nothing if it is missing")
+    if feature.kind is Kind.INTEGER and not number.is_integer():
+        return Fault(f"holds {plain(number)}, which is not a whole number")
+    # Far outside of the bounds there is no grid, so a number is brought near them first.
+    near = min(max(number, feature.lower - feature.step), feature.upper + feature.step)
+    snapped = snap_value(near, feature.step)
+    if not feature.lower <= snapped <= feature.upper:
+        bounds = f"{plain(feature.lower)} to {plain(feature.upper)}"
+        return Fault(f"holds {plain(number)}, outside its bounds {bounds}; widen them in the schema if it is right")
+    return snapped
+
+
+def check_names(schema: Schema, names: Iterable[str], what: str) -> None:
+    """All features of the schema are there and nothing else, save the label; `what` is "record" or "frame"."""
+    given = set(names)
+    for name in schema.names:
+        if name not in given:
+            raise RecordError(f"The {what} has no column '{name}'; give every feature, empty where it is missing.")
+    if extra := sorted(given - set(schema.names) - {schema.label}):
+        raise RecordError(f"The {what} has the column '{extra[0]}', which the schema does not know; leave it out.")
+
+
+def check_record(schema: Schema, record: Mapping[str, object]) -> Records:
+    """One record by feature name -> its row of the record matrix (1, F)."""
+    check_names(schema, record, "record")
+    row = np.empty((1, len(schema.features)))
+    for position, feature in enumerate(schema.features):
+        parsed = parse_value(feature, record[feature.name])
+        if isinstance(parsed, Fault):
+            raise RecordError(f"Column '{feature.name}' {parsed.reason}.")
+        row[0, position] = parsed
+    return row
+
+
+def from_records(schema: Schema, records: Records) -> list[dict[str, Value]]:
+    """records (n, F) -> n records by feature name, as a person writes them; a missing value is None."""
+    columns = [_column_values(feature, records[:, position]) for position, feature in enumerate(schema.features)]
+    return [dict(zip(schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _column_values(feature: Feature, column: Records) -> list[Value]:
+    """column (n,) -> n values"""
+    if feature.is_categorical:
+        return [None if math.isnan(value) else feature.categories[int(value)] for value in column.tolist()]
+    if feature.kind is Kind.INTEGER:
+        return [None if math.isnan(value) else int(value) for value in column.tolist()]
+    return [None if math.isnan(value) else value for value in column.tolist()]

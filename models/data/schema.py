@@ -1,0 +1,224 @@
+"""What a record holds: its features in order, and the classes of the label.
+
+`Feature`, `Kind` and `Direction` are defined in models/feature.py and offered here too: they are part of a schema.
+
+One feature of a record: its values, its bounds, and which way it may change.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+
+from ..errors import SchemaError
+from .grid import MOST_STEPS, plain, snap_value
+from .json_fields import read_choice, read_flag, read_mapping, read_number, read_text, read_texts
+
+OVERRIDABLE = frozenset({"lower", "upper", "step", "categories", "ordered", "immutable", "protected", "direction"})
+
+
+class Kind(StrEnum):
+    """How the values of a feature behave."""
+
+    NUMERIC = "numeric"
+    INTEGER = "integer"
+    CATEGORICAL = "categorical"
+
+
+class Direction(StrEnum):
+    """Which way a feature may move; for an ordered categorical, along the order of its categories."""
+
+    ANY = "any"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column. A protected feature is immutable too; the bounds of a categorical are those of its category index."""
+
+    name: str
+    kind: Kind
+    lower: float = 0.0
+    upper: float = 0.0
+    step: float = 1.0
+    categories: tuple[str, ...] = ()
+    ordered: bool = False
+    immutable: bool = False
+    protected: bool = False
+    direction: Direction = Direction.ANY
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.protected:
+            object.__setattr__(self, "immutable", True)
+        if self.kind is Kind.CATEGORICAL:
+            self._check_categories()
+            for name, value in (("lower", 0.0), ("upper", len(self.categories) - 1.0), ("step", 1.0)):
+                object.__setattr__(self, name, value)
+        else:
+            self._check_numbers()
+
+    @property
+    def is_categorical(self) -> bool:
+        return self.kind is Kind.CATEGORICAL
+
+    @property
+    def level_count(self) -> int:
+        """Levels of a categorical on its circle: the missing one is the last where missing values were seen."""
+        return len(self.categories) + (1 if self.nullable else 0)
+
+    def to_json(self) -> dict[str, object]:
+        """A plain dict that json.dumps takes and `parse_feature` reads back unchanged."""
+        texts = {"kind": self.kind.value, "direction": self.direction.value, "categories": list(self.categories)}
+        return asdict(self) | texts
+
+    def _check_categories(self) -> None:
+        if len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
+            found = ", ".join(self.categories) or "none"
+            raise SchemaError(f"Feature '{self.name}' needs two or more distinct categories; it has {found}.")
+        if self.direction is not Direction.ANY and not self.ordered:
+            raise SchemaError(
+                f"Feature '{self.name}' has no order, so it cannot move only {self.direction}; "
+                "list its categories in order and set 'ordered' to true."
+            )
+
+    def _check_numbers(self) -> None:
+        name, lower, upper, step = self.name, self.lower, self.upper, self.step
+        shown = f"{plain(lower)} to {plain(upper)}"
+        if self.categories or self.ordered:
+            raise SchemaError(f"Feature '{name}' is {self.kind}, so it has no categories; set its kind to categorical.")
+        if not (math.isfinite(step) and step > 0):
+            raise SchemaError(f"Feature '{name}' has the step {plain(step)}; give it a finite step above 0.")
+        if self.kind is Kind.INTEGER and step != int(step):
+            raise SchemaError(f"Feature '{name}' is an integer, so its step {plain(step)} must be a whole number.")
+        if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+            raise SchemaError(f"Feature '{name}' has the bounds {shown}; the lower must be less than the upper.")
+        if max(abs(lower), abs(upper)) > MOST_STEPS * step:
+            raise SchemaError(f"Feature '{name}' has the step {plain(step)}, too fine for {shown}; enlarge it.")
+        for bound in (lower, upper):
+            if snap_value(bound, step) != bound:
+                reason = f"which is no multiple of its step {plain(step)}"
+                raise SchemaError(f"Feature '{name}' has the bound {plain(bound)}, {reason}.")
+
+
+def parse_feature(entry: Mapping[str, object]) -> Feature:
+    """A feature from its plain form; every field must be there and of its type."""
+    name = read_text(entry, "name", "a feature")
+    if odd := sorted({field.name for field in fields(Feature)} ^ set(entry)):
+        raise SchemaError(f"Feature '{name}' has a missing or unknown key '{odd[0]}'.")
+    owner = f"feature '{name}'"
+    return Feature(
+        name=name,
+        kind=Kind(read_choice(entry, "kind", owner, list(Kind))),
+        lower=read_number(entry, "lower", owner),
+        upper=read_number(entry, "upper", owner),
+        step=read_number(entry, "step", owner),
+        categories=read_texts(entry, "categories", owner),
+        ordered=read_flag(entry, "ordered", owner),
+        immutable=read_flag(entry, "immutable", owner),
+        protected=read_flag(entry, "protected", owner),
+        direction=Direction(read_choice(entry, "direction", owner, list(Direction))),
+        nullable=read_flag(entry, "nullable", owner),
+    )
+
+
+def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature:
+    """The feature with what the user says of it, as long as it still covers what was seen in training."""
+    name = feature.name
+    if "kind" in changes:
+        raise SchemaError(f"The kind of '{name}' can be set only while the schema is inferred from its data.")
+    if unknown := sorted(set(changes) - OVERRIDABLE):
+        known = ", ".join(sorted({"kind", *OVERRIDABLE}))
+        raise SchemaError(f"The override of '{name}' has the unknown key '{unknown[0]}'; the keys are {known}.")
+    if feature.is_categorical and (misplaced := sorted({"lower", "upper", "step"} & set(changes))):
+        raise SchemaError(f"Feature '{name}' is categorical, so it has no '{misplaced[0]}'.")
+    if changes.get("immutable") is False and changes.get("protected", feature.protected) is True:
+        raise SchemaError(f"Feature '{name}' is protected, so it cannot be mutable; set 'protected' to false as well.")
+    step = read_number(changes, "step", f"feature '{name}'") if "step" in changes else feature.step
+    observed = feature.to_json()
+    if feature.protected and changes.get("protected") is False:
+        observed["immutable"] = False
+    if step > 0 and math.isfinite(step):
+        observed |= {"lower": snap_value(feature.lower, step), "upper": snap_value(feature.upper, step)}
+    changed = parse_feature(observed | dict(changes))
+    _check_covers(parse_feature(observed | {"step": step}), changed)
+    return changed
+
+
+def _check_covers(observed: Feature, changed: Feature) -> None:
+    if stray := sorted(set(changed.categories) ^ set(observed.categories)):
+        listed = ", ".join(stray)
+        raise SchemaError(f"The categories of '{observed.name}' may be reordered, not added or left out: {listed}.")
+    if changed.lower > observed.lower or changed.upper < observed.upper:
+        raise SchemaError(
+            f"The bounds {plain(changed.lower)} to {plain(changed.upper)} of '{observed.name}' exclude training data, "
+            f"which reaches from {plain(observed.lower)} to {plain(observed.upper)}; widen them or drop those rows."
+        )
+
+
+__all__ = ["Direction", "Feature", "Kind", "Schema", "override_table"]
+
+JSON_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The features in the order of the record matrix, and the classes in the order of the probabilities."""
+
+    features: tuple[Feature, ...]
+    label: str
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = [feature.name for feature in self.features]
+        if not names:
+            raise SchemaError("A schema needs at least one feature.")
+        for name, times in Counter(names).items():
+            if times > 1 or name == self.label:
+                raise SchemaError(f"The name '{name}' is used twice; every feature and the label need their own.")
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise SchemaError(f"Label '{self.label}' needs two or more distinct classes, not {list(self.classes)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    def index(self, name: str) -> int:
+        """The column of a feature in the record matrix."""
+        if name not in self.names:
+            raise SchemaError(f"There is no feature '{name}'; the features are {', '.join(self.names)}.")
+        return self.names.index(name)
+
+    def with_overrides(self, overrides: Mapping[str, object]) -> "Schema":
+        """This schema with what the user says of it, as in {"features": {"age": {"direction": "up", "upper": 99}}}."""
+        changed = list(self.features)
+        for name, changes in override_table(overrides).items():
+            position = self.index(name)
+            changed[position] = override_feature(changed[position], changes)
+        return replace(self, features=tuple(changed))
+
+    def to_json(self) -> dict[str, object]:
+        """A plain dict that json.dumps takes and `from_json` reads back unchanged."""
+        features = [feature.to_json() for feature in self.features]
+        return {"version": JSON_VERSION, "label": self.label, "classes": list(self.classes), "features": features}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object]) -> "Schema":
+        if document.get("version") != JSON_VERSION:
+            found = document.get("version")
+            raise SchemaError(f"This schema is of version {found!r}; this program reads version {JSON_VERSION}.")
+        features = document.get("features")
+        if not isinstance(features, list):
+            raise SchemaError("A schema document needs a list 'features'.")
+        parsed = tuple(parse_feature(read_mapping(entry, "an entry of 'features'")) for entry in features)
+        return cls(parsed, read_text(document, "label", "the schema"), read_texts(document, "classes", "the schema"))
+
+
+def override_table(overrides: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
+    """The overrides of each feature, by its name; the names and the keys are not checked yet."""
+    if unknown := sorted(set(overrides) - {"features"}):
+        raise SchemaError(f"Overrides have the unknown key '{unknown[0]}'; the only one is 'features'.")
+    table = read_mapping(overrides.get("features", {}), "'features' of the overrides")
+    return {name: read_mapping(changes, f"the override of '{name}'") for name, changes in table.items()}

@@ -1,0 +1,242 @@
+"""The limit: what a search that may ask the black boxes as often as it likes finds (METHOD.md, section 8).
+
+It is a yardstick, not a proof: the nearest training record that all models already accept is brought back towards the
+applicant, all numbers together and then feature by feature, as long as nobody changes his mind. Where every feature is
+categorical, every change of one or two features is tried as well, and there the cheapest is exact.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Encoded, Floats, Records, Targets
+from ..data.grid import snap
+from ..ensemble.meter import QueryMeter
+from ..ensemble.protocol import Ensemble
+from ..ensemble.votes import agreement
+from ..errors import ConfigError, DataError, QueryLimitError
+from ..space.encoding import Encoder, cost
+from ..space.feasible import Allowed
+from .exhaustive import cheapest_changes
+
+FIRST_WAVE = 8
+"""So many neighbours of each record are asked at first; each further wave asks four times as many."""
+ROWS = 10_000
+"""So many records are decoded at once."""
+SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class OracleConfig:
+    """How long the oracle may look.
+
+    queries        bounds the records asked in one call, all stages together
+    start_queries  once so many were asked, no further training records are tried
+    neighbours     the training records that are tried for each record at most, nearest first
+    fractions      the steps of the line search
+    halvings       how often it then halves the last step
+    rounds         of line search and reverting
+    """
+
+    queries: int = 150_000
+    start_queries: int = 20_000
+    neighbours: int = 2048
+    fractions: int = 8
+    halvings: int = 5
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        settings = {
+            "queries": self.queries,
+            "start_queries": self.start_queries,
+            "neighbours": self.neighbours,
+            "fractions": self.fractions,
+            "rounds": self.rounds,
+        }
+        for name, value in settings.items():
+            if value < 1:
+                raise ConfigError(f"The oracle's {name} is {value}; it must be at least 1.")
+        if self.halvings < 0:
+            raise ConfigError(f"The oracle's halvings is {self.halvings}; it must not be negative.")
+
+
+@dataclass(frozen=True, eq=False)
+class OracleAnswers:
+    """records (n, F) decoded, agreement (n,) of the ensemble with the target, and the records asked for all of them."""
+
+    records: Records
+    agreement: Floats
+    queries: int
+
+
+def oracle(
+    ensemble: Ensemble,
+    encoder: Encoder,
+    training: Records,
+    allowed: Allowed,
+    target: Targets,
+    config: OracleConfig | None = None,
+    labels: Targets | None = None,
+) -> OracleAnswers:
+    """training (t, F), its labels (t,) if known; answers to allowed.origin (n, F) with target (n,), as constrained
+
+    Where no training record has the whole ensemble, the most agreeing one is brought back at the agreement it has.
+    With labels, records of the target class are tried first: a rare class has none among the nearest of all.
+    """
+    if len(training) == 0:
+        raise DataError("The oracle starts from training records, and there are 0; give at least 1.")
+    config = config or OracleConfig()
+    asker = _Asker(QueryMeter(ensemble, config.queries), encoder, target, allowed)
+    current = _nearest_agreeing(asker, training, config, labels)
+    active = np.arange(len(target))
+    for _ in range(config.rounds):
+        if not len(active):
+            break
+        before = current.cost[active]
+        _shorten(asker, current, active, config)
+        _revert(asker, current, active)
+        active = active[current.cost[active] < before - SAME]
+    if all(feature.is_categorical for feature in encoder.schema.features):
+        _take_exact(asker, current)
+    return OracleAnswers(current.records, current.agreement, asker.meter.spent)
+
+
+class _Current:
+    """The answers as they stand: records (n, F), agreement (n,), cost (n,)."""
+
+    def __init__(self, records: Records, share: Floats, distance: Floats) -> None:
+        self.records, self.agreement, self.cost = records, share, distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Asker:
+    """Who is asked, for whom, and what may change: target (n,), allowed n rows."""
+
+    meter: QueryMeter
+    encoder: Encoder
+    target: Targets
+    allowed: Allowed
+
+    def ask(self, records: Records, rows: NDArray[np.intp]) -> Floats:
+        """records (r, F), candidates for the cases rows (r,) -> the agreement with their targets (r,)"""
+        return agreement(self.meter.predict_proba(records), self.target[rows])
+
+    def cost(self, records: Records, rows: NDArray[np.intp]) -> Floats:
+        """records (r, F) -> their distance from the cases rows (r,)"""
+        return cost(self.encoder.encode(records), self.encoder.encode(self.allowed.origin[rows]))
+
+    def keep_cheaper(self, current: _Current, rows: NDArray[np.intp], trial: Records) -> NDArray[np.bool_]:
+        """Take trial (r, F) where it is no dearer and as many models agree -> where that is so (r,)"""
+        distance = self.cost(trial, rows)
+        worth = np.flatnonzero(distance < current.cost[rows] - SAME)
+        kept = np.zeros(len(rows), dtype=np.bool_)
+        try:
+            share = self.ask(trial[worth], rows[worth])
+        except QueryLimitError:
+            return kept
+        kept[worth] = share >= current.agreement[rows[worth]] - SAME
+        taken = rows[kept]
+        current.records[taken], current.cost[taken] = trial[kept], distance[kept]
+        current.agreement[taken] = share[kept[worth]]
+        return kept
+
+
+def _nearest_agreeing(asker: _Asker, training: Records, config: OracleConfig, labels: Targets | None) -> _Current:
+    """The nearest of training (t, F) that, brought within the constraints, all accept; else the most agreeing one."""
+    encoder, allowed = asker.encoder, asker.allowed
+    points, count = encoder.encode(training), len(allowed)
+    distances = _distances(encoder, points, allowed)
+    if labels is not None:
+        distances = distances + np.where(labels == asker.target[:, None], 0.0, distances.max())
+    order = np.argsort(distances, axis=1, kind="stable")[:, : config.neighbours]
+    current = _Current(allowed.origin.copy(), np.full(count, -1.0), np.full(count, np.inf))
+    start, size = 0, FIRST_WAVE
+    while start < order.shape[1]:
+        pending = np.flatnonzero(current.agreement < 1.0 - SAME)
+        for first in range(0, len(pending), max(1, ROWS // size)):
+            some = pending[first : first + max(1, ROWS // size)]
+            if start and asker.meter.spent >= config.start_queries:
+                return current
+            try:
+                _try_neighbours(asker, current, some, points[order[some, start : start + size]])
+            except QueryLimitError:
+                if start == 0:
+                    raise
+                return current
+        start, size = start + size, 4 * size
+    return current
+
+
+def _try_neighbours(asker: _Asker, current: _Current, cases: NDArray[np.intp], points: Encoded) -> None:
+    """Ask for points (p, w, D), w for each of cases (p,), and take the most agreeing, among equals the cheapest."""
+    count, each, width = points.shape
+    rows = np.repeat(cases, each)
+    trial = asker.encoder.decode(points.reshape(-1, width), allowed=asker.allowed.rows(rows))
+    share, distance = asker.ask(trial, rows), asker.cost(trial, rows)
+    best = np.lexsort((distance.reshape(count, each), -share.reshape(count, each)), axis=1)[:, 0]
+    chosen = np.arange(count) * each + best
+    chosen = chosen[share[chosen] > current.agreement[cases] + SAME]
+    taken = rows[chosen]
+    current.records[taken], current.agreement[taken] = trial[chosen], share[chosen]
+    current.cost[taken] = distance[chosen]
+
+
+def _distances(encoder: Encoder, points: Encoded, allowed: Allowed) -> Floats:
+    """The squared distance of each case from points (t, D), over the columns that may move -> (n, t)"""
+    origin = encoder.encode(allowed.origin)
+    movable = allowed.movable[:, encoder.feature_of_column].astype(np.float64)
+    squares: Floats = movable @ (points**2).T - 2 * (movable * origin) @ points.T
+    squares += (movable * origin**2).sum(axis=1)[:, None]
+    return squares
+
+
+def _shorten(asker: _Asker, current: _Current, active: NDArray[np.intp], config: OracleConfig) -> None:
+    """A line search: all numbers go the same share of their way; a grid of shares, then halving below the least."""
+    far = current.records[active].copy()
+    low, high = np.zeros(len(active)), np.ones(len(active))
+    for fraction in np.arange(1, config.fractions) / config.fractions:
+        rows = np.flatnonzero(high == 1.0)
+        kept = asker.keep_cheaper(current, active[rows], _part_way(asker, far[rows], active[rows], fraction))
+        low[rows[~kept]], high[rows[kept]] = fraction, fraction
+    for _ in range(config.halvings):
+        middle = (low + high) / 2
+        kept = asker.keep_cheaper(current, active, _part_way(asker, far, active, middle[:, None]))
+        high, low = np.where(kept, middle, high), np.where(kept, low, middle)
+
+
+def _part_way(asker: _Asker, far: Records, rows: NDArray[np.intp], share: float | Floats) -> Records:
+    """far (r, F) with every number at a share, scalar or (r, 1), of its way from the applicant's value."""
+    encoder, allowed = asker.encoder, asker.allowed.rows(rows)
+    own = np.where(np.isnan(allowed.origin), encoder.fill, allowed.origin)
+    there = np.where(np.isnan(far), encoder.fill, far)
+    step = np.array([feature.step for feature in encoder.schema.features])
+    number = snap(np.clip(own + share * (there - own), allowed.lower, allowed.upper), step)
+    fixed = np.array([feature.is_categorical for feature in encoder.schema.features]) | ~allowed.movable
+    return np.where(fixed | np.isnan(far), far, number)
+
+
+def _revert(asker: _Asker, current: _Current, active: NDArray[np.intp]) -> None:
+    """Put features back one by one, the one that costs most first, where as many models still agree."""
+    encoder, origin = asker.encoder, asker.allowed.origin[active]
+    moved = (encoder.encode(current.records[active]) - encoder.encode(origin)) ** 2
+    share = np.stack([moved[:, where].sum(axis=1) for where in encoder.columns], axis=1)
+    order = np.argsort(-share, axis=1, kind="stable")
+    fits = asker.allowed.rows(active).own_fits()
+    for position in range(order.shape[1]):
+        feature = order[:, position]
+        every = np.arange(len(active))
+        rows = np.flatnonzero((share[every, feature] > 0) & fits[every, feature])
+        if not len(rows):
+            continue
+        trial = current.records[active[rows]].copy()
+        trial[np.arange(len(rows)), feature[rows]] = origin[rows, feature[rows]]
+        asker.keep_cheaper(current, active[rows], trial)
+
+
+def _take_exact(asker: _Asker, current: _Current) -> None:
+    """Replace what a change of one or two categories does for less, all models agreeing."""
+    bound = np.where(current.agreement < 1.0 - SAME, np.inf, current.cost)
+    found = cheapest_changes(asker.meter, asker.encoder, asker.allowed, asker.target, bound)
+    rows = np.flatnonzero(found.solved)
+    current.records[rows], current.cost[rows], current.agreement[rows] = found.records[rows], found.cost[rows], 1.0

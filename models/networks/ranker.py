@@ -1,0 +1,76 @@
+"""The scout: a small network that says which ends of paths are worth a closer look.
+
+It guesses what the surrogate pair would say of the record that the end of a path decodes to. It is a fifteenth of the
+pair's size, and what it is given is decoded roughly, in single precision: a search that knows its price has only the
+most promising ends decoded exactly and judged by the pair. Nothing that the scout says is ever reported.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..arrays import Encoded
+from ..space.snapping import Snapper
+from .batching import groups
+
+WORTH, SURE = 4, 1
+"""So many ends go on for what they are worth at the price, and so many for their agreement at any price."""
+
+
+class Scout(nn.Module):
+    """Decodable points (B, D) -> the shares of votes (B, K) that the pair expects there"""
+
+    def __init__(self, width_in: int, classes: int, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width_in, width), nn.Linear(width, width)
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """points (B, D) -> the logarithms of the shares, up to what all classes have in common (B, K)"""
+        hidden = functional.relu(self.first(points), inplace=True)
+        said: Tensor = self.out(functional.relu(self.second(hidden), inplace=True))
+        return said
+
+
+def shortlist(
+    scout: Scout,
+    snapper: Snapper,
+    ends: NDArray[np.float32],
+    origin: Encoded,
+    target: NDArray[np.int64],
+    price: NDArray[np.float64],
+) -> NDArray[np.intp]:
+    """The positions (n, WORTH + SURE) of the most promising of ends (n, c, D); all of them where there are no more
+
+    origin (n, D), target (n,), price (n,). One end may be listed for both reasons.
+    """
+    count, each = ends.shape[:2]
+    if each <= WORTH + SURE:
+        return np.tile(np.arange(each), (count, 1))
+    agreement, distance = _look(scout, snapper, ends, origin, target)
+    worth = agreement - price[:, None] * distance
+    best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (worth, agreement))
+    return np.concatenate([best[:, :WORTH], surest[:, :SURE]], axis=1)
+
+
+def _look(
+    scout: Scout, snapper: Snapper, ends: NDArray[np.float32], origin: Encoded, target: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """ends (n, c, D) -> the expected share of the target and the way from home, both (n, c)"""
+    device, looks = scout.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
+    home, wanted = torch.from_numpy(origin.astype(np.float32)).to(device), torch.from_numpy(target).to(device)
+    for rows, filled in groups(len(ends), ends.shape[1]):
+        some = torch.from_numpy(ends[rows]).to(device)
+        if filled > ends.shape[1]:
+            some = torch.cat([some, some[:, -1:].expand(-1, filled - ends.shape[1], -1)], dim=1)
+        with torch.inference_mode():
+            snapped = snapper.snap(some.flatten(0, 1))
+            # Classes first: arithmetic along a long last axis is quick.
+            said = scout(snapped).T.contiguous().softmax(dim=0).reshape(-1, *some.shape[:2])
+            shares = said.gather(0, wanted[rows, None].expand(some.shape[:2])[None])[0]
+            way = snapped.view_as(some).sub_(home[rows, None]).square_().sum(dim=2).sqrt_()
+        for look, values in zip(looks, (shares, way), strict=True):
+            look[rows] = values[:, : ends.shape[1]].cpu().numpy()
+    return looks[0], looks[1]

@@ -1,0 +1,92 @@
+"""The surrogate f: a pair of networks that stands for the black boxes (paper, "NCE-based Conditional Density").
+
+Each network gives K+1 logits, the noise class last. With `votes` it also has a head of K logits for each of the H
+black-box models, and the expected share of votes is the mean of what they say: where labels are noisy, a vote is far
+steeper than the chance of the label, which the first head must keep for the density score to be right. The share itself
+is a staircase, a step where each model turns; one head for all of them would have to climb it in one slope.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from ..config import NARROW, SurrogateConfig
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one network says of B points: logits (B, K+1), noise last; log_valid (B, K), log of the class's chance."""
+
+    logits: Tensor
+    log_valid: Tensor
+
+
+@dataclass(frozen=True)
+class Ballot(Reading):
+    """A reading with what it is made of: log_votes (B, H, K), the logarithm of each model's chance to say each class
+
+    log_valid is the logarithm of the mean of those chances; without heads for them both are those of the label.
+    """
+
+    log_votes: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, said: Tensor | None) -> "Ballot":
+        """logits (B, K+1), said (B, H * K) by the heads of the votes, if there are any"""
+        if said is None:
+            log_valid = torch.log_softmax(logits, dim=1)[:, :-1]
+            return cls(logits, log_valid, log_valid[:, None])
+        # Points last: arithmetic along a long last axis is quick.
+        log_votes = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
+        heads = len(log_votes)
+        log_valid = log_votes[0] if heads == 1 else torch.logsumexp(log_votes, dim=0) - math.log(heads)
+        return cls(logits, log_valid.T, log_votes.permute(2, 0, 1))
+
+
+class SurrogateNet(nn.Module):
+    """A trunk (D -> width), the head of label and noise, and those of the votes."""
+
+    def __init__(self, trunk: nn.Sequential, width: int, classes: int, heads: int) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.nce = nn.Linear(width, classes + 1)
+        self.votes = nn.Linear(width, heads * classes) if heads else None
+
+    def forward(self, points: Tensor) -> Ballot:
+        """points (B, D) -> Ballot"""
+        hidden = self.trunk(points)
+        return Ballot.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
+
+
+class SurrogatePair(nn.Module):
+    """Two networks that fail differently; the generator is trained against the worse of the two."""
+
+    def __init__(self, width_in: int, classes: int, config: SurrogateConfig) -> None:
+        super().__init__()
+        width, heads = config.width or NARROW, (config.heads or 1) * config.votes
+        self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, heads)
+        self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
+
+    def forward(self, points: Tensor) -> tuple[Ballot, Ballot]:
+        """points (B, D) -> what each network says"""
+        return self.first(points), self.second(points)
+
+
+def _normed_trunk(width_in: int, width: int, spectral: bool) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for size in (width_in, width, width):
+        linear = nn.Linear(size, width)
+        layers += [parametrizations.spectral_norm(linear) if spectral else linear, nn.LayerNorm(width), nn.SiLU()]
+    return nn.Sequential(*layers)
+
+
+def _plain_trunk(width_in: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width_in, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+
+
+def target_log_probability(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+    """target (B,) -> (2, B): each network's log-probability of the target class"""
+    return torch.stack([reading.log_valid.gather(1, target[:, None]).squeeze(1) for reading in readings])

@@ -1,0 +1,184 @@
+"""The velocity field v(t, z; context) of the generator.
+
+The context is what the field knows of a request: the record, the target, which columns may move, the box that they may
+move in, and log lambda_cost (the robustness dial). It does not change along the path, and all of it but the dial is the
+same for all candidates of a record: it is embedded once a record.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..config import FlowConfig
+
+TIME_FEATURES, TARGET_FEATURES = 4, 8
+
+
+@dataclass(frozen=True)
+class Walls:
+    """The least and the largest state (..., D) that a path may come to."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def project(self, state: Tensor) -> Tensor:
+        """state (..., D) -> the nearest state within the walls"""
+        return torch.clamp(state, self.lower, self.upper)
+
+
+@dataclass(frozen=True)
+class Request:
+    """B requests in encoded space: point, movable, lower, upper (B, D); target, log_cost = log lambda_cost (B,).
+
+    Requests of several paths each have an axis of 1 before the last one (`for_paths`).
+    """
+
+    point: Tensor
+    target: Tensor
+    log_cost: Tensor
+    movable: Tensor
+    lower: Tensor
+    upper: Tensor
+
+    def rows(self, rows: Tensor | slice) -> "Request":
+        """rows (m,), or a slice -> m requests"""
+        return Request(*(part[rows] for part in vars(self).values()))
+
+    def for_paths(self, log_cost: Tensor) -> "Request":
+        """The same requests, each with N paths at log_cost (N,): (B, 1, D) where there was (B, D)"""
+        point, movable, lower, upper = (part[:, None] for part in (self.point, self.movable, self.lower, self.upper))
+        return Request(point, self.target[:, None], log_cost, movable, lower, upper)
+
+    def walls(self) -> Walls:
+        """What the paths may come to; a frozen column keeps the record's own value"""
+        return Walls(*(torch.where(self.movable, side, self.point) for side in (self.lower, self.upper)))
+
+
+class Velocity(nn.Module, ABC):
+    """What two networks have in common: ours, `GuidedVelocity`, and `PlainVelocity`. Both begin at a standstill."""
+
+    state: nn.Linear
+    out: nn.Linear
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.target = nn.Embedding(classes, TARGET_FEATURES)
+
+    @abstractmethod
+    def embed(self, request: Request) -> Tensor:
+        """request -> (B, E): what the field knows of it, the dial left out"""
+
+    @abstractmethod
+    def dial(self, log_cost: Tensor) -> Tensor:
+        """log_cost (...) -> (..., width), the part of the first layer that only the dial decides"""
+
+    @abstractmethod
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        """z (..., D), embedded (..., E), pace (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
+
+        The pace is what clock and dial add to the first layer. What several paths have in common is broadcast.
+        """
+
+    @abstractmethod
+    def path_parameters(self) -> list[nn.Parameter]:
+        """The parameters that `forward` uses; the others have done their part in `embed` and `at_price`."""
+
+    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
+        """embedded (..., E), log_cost (...) -> (..., E), with the dial: for those who have no pace to put it in"""
+        dial = self.dial(log_cost)
+        return embedded + functional.pad(dial, (0, embedded.shape[-1] - dial.shape[-1]))
+
+    def tick(self, times: Tensor) -> Tensor:
+        """times (...) -> (..., width), the part of the first layer that only the clock decides"""
+        clock = torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
+        ticked: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
+        return ticked
+
+    def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
+        """t (), z (..., D), embedded (..., E) with the dial, movable (..., D) -> dz/dt (..., D)"""
+        return self.move(z, embedded, self.tick(t.to(z.dtype)), movable)
+
+    def known(self, request: Request) -> Tensor:
+        """request -> (B, 4 * D + TARGET_FEATURES), the request in numbers, the dial left out"""
+        room_down = (request.point - request.lower).clamp(-1.0, 2.0)
+        room_up = (request.upper - request.point).clamp(-1.0, 2.0)
+        movable, target = request.movable.to(request.point.dtype), self.target(request.target)
+        return torch.cat([request.point, movable, room_down, room_up, target], dim=1)
+
+
+class GuidedVelocity(Velocity):
+    """A large network reads the request, once; a small one follows the path, and is told in each layer what was read.
+
+    So the many paths of a record cost little more than one.
+    """
+
+    def __init__(self, width_in: int, classes: int, width: int, context: int) -> None:
+        super().__init__(classes)
+        self.sizes = [width, width, width_in]
+        self.context = nn.Sequential(
+            nn.Linear(4 * width_in + TARGET_FEATURES, context), nn.SiLU(), nn.Linear(context, context), nn.SiLU()
+        )
+        self.guide = nn.Linear(context, sum(self.sizes))
+        self.price = nn.Linear(1, width, bias=False)
+        self.state = nn.Linear(width_in + TIME_FEATURES, width, bias=False)
+        self.middle = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width_in, bias=False)
+        with torch.no_grad():
+            self.out.weight.zero_()
+            self.guide.weight[2 * width :] = 0.0
+            self.guide.bias[2 * width :] = 0.0
+
+    def embed(self, request: Request) -> Tensor:
+        embedded: Tensor = self.guide(self.context(self.known(request)))
+        return embedded
+
+    def dial(self, log_cost: Tensor) -> Tensor:
+        return log_cost[..., None] * self.price.weight[:, 0]
+
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        first, second, drift = torch.split(embedded, self.sizes, dim=-1)
+        spare = not torch.is_grad_enabled()
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(first).add_(pace)
+        hidden = functional.linear(functional.silu(hidden, inplace=spare), self.middle.weight).add_(second)
+        return functional.linear(functional.silu(hidden, inplace=spare), self.out.weight).add_(drift).mul_(movable)
+
+    def path_parameters(self) -> list[nn.Parameter]:
+        return [parameter for layer in (self.state, self.middle, self.out) for parameter in layer.parameters()]
+
+
+class PlainVelocity(Velocity):
+    """One network of three hidden layers; the context enters its first. Settings of the paper, and older models."""
+
+    def __init__(self, width_in: int, classes: int, width: int) -> None:
+        super().__init__(classes)
+        self.context = nn.Linear(4 * width_in + TARGET_FEATURES + 1, width)
+        self.state = nn.Linear(width_in + TIME_FEATURES, width, bias=False)
+        self.body = nn.Sequential(nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
+        self.out = nn.Linear(width, width_in)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def embed(self, request: Request) -> Tensor:
+        return functional.linear(self.known(request), self.context.weight[:, :-1], self.context.bias)
+
+    def dial(self, log_cost: Tensor) -> Tensor:
+        return log_cost[..., None] * self.context.weight[:, -1]
+
+    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(embedded).add_(pace)
+        speed: Tensor = self.out(self.body(hidden)) * movable
+        return speed
+
+    def path_parameters(self) -> list[nn.Parameter]:
+        return [parameter for layer in (self.state, self.body, self.out) for parameter in layer.parameters()]
+
+
+def make_velocity(width_in: int, classes: int, config: FlowConfig) -> Velocity:
+    """A field for D = width_in columns, of the form and the widths that the settings say."""
+    if config.context is None:
+        return PlainVelocity(width_in, classes, config.width)
+    return GuidedVelocity(width_in, classes, config.width, config.context)

@@ -1,0 +1,102 @@
+"""What a search answers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..data.records import Value
+
+
+class Status(StrEnum):
+    """How much an answer can be relied on."""
+
+    ROBUST = "robust"
+    """The agreement that was asked for was verified with the black boxes."""
+    VALID = "valid"
+    """The surrogate expects most models to agree; not verified, or verified below the agreement that was asked for."""
+    ALREADY_TARGET = "already_target"
+    """The record is already in the target class."""
+    INFEASIBLE = "infeasible"
+    """No such record was found; the diagnosis says why."""
+    ERROR = "error"
+    """The record or its constraints make no sense; `error` says what to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One feature that the applicant would change."""
+
+    feature: str
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one black box said: whether it accepts; None where it did not answer."""
+
+    model: str
+    accepts: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """A record that should be accepted; agreement and lower_bound are None where no black box was asked.
+
+    typicality: the share of real records of the target class that lie less densely; None where none is known
+    """
+
+    record: dict[str, Value]
+    changes: tuple[Change, ...]
+    cost: float
+    density: float
+    typicality: float | None
+    trusted: bool
+    expected_agreement: float
+    votes: tuple[Vote, ...]
+    agreement: float | None
+    lower_bound: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A feature that may not move as it would have to: how much expected agreement one change of it would bring."""
+
+    feature: str
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why there is no answer: the best agreement found, who dissented there, and which constraints are in the way."""
+
+    best_agreement: float
+    verified: bool
+    dissenting: tuple[str, ...]
+    binding: tuple[Binding, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to one record.
+
+    queries: records that were put to the black boxes for it; charged: how many of them cost a query, because what the
+    black boxes say of them was not known before
+    """
+
+    status: Status
+    counterfactuals: tuple[Counterfactual, ...]
+    queries: int
+    diagnosis: Diagnosis | None = None
+    error: str | None = None
+    charged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PathPoint:
+    """One point on the way: time from 0 to 1, the decoded record, its cost and expected agreement."""
+
+    time: float
+    record: dict[str, Value]
+    cost: float
+    expected_agreement: float

@@ -1,0 +1,216 @@
+"""Candidates of a search: N paths a record, from perturbed starts, at costs spread along the dial (Algorithm 2)."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..arrays import Encoded, Floats, Records, Targets
+from ..model import RecourseModel
+from ..networks.batching import BLOCK, chunks, groups, padded
+from ..networks.ode import arrive
+from ..networks.ranker import shortlist
+from ..networks.velocity import Request
+from ..space.anchors import approach
+from ..space.constraints import encoded_box
+from ..space.encoding import Encoder, cost
+from ..space.feasible import Allowed
+from .scoring import Scores, Slopes, score_points, score_with_slopes
+
+AHEAD = 2 * BLOCK
+"""The slopes at up to so many points are computed with their scores."""
+Landings = NDArray[np.float32]
+"""(n, c, D) points that are not decoded yet: single precision is enough, since decoding takes them to a grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """c candidates for each of n records: records (n, c, F), points (n, c, D); cost, agreement, density (n, c)."""
+
+    records: Records
+    points: Encoded
+    cost: Floats
+    agreement: Floats
+    density: Floats
+
+    def take(self, chosen: NDArray[np.intp]) -> "Candidates":
+        """chosen (n, k), positions -> the k chosen ones of each record"""
+        rows = np.arange(len(self.cost))[:, None]
+        return Candidates(*(part[rows, chosen] for part in self.parts))
+
+    def take_rows(self, rows: NDArray[np.intp]) -> "Candidates":
+        """rows (m,) -> the candidates of m records"""
+        return Candidates(*(part[rows] for part in self.parts))
+
+    def replace_rows(self, rows: NDArray[np.intp], others: "Candidates") -> "Candidates":
+        """These candidates, with those of m records replaced by others'"""
+        parts = [part.copy() for part in self.parts]
+        for part, other in zip(parts, others.parts, strict=True):
+            part[rows] = other
+        return Candidates(*parts)
+
+    def flatten(self) -> "Candidates":
+        """c candidates of n records as one candidate of n * c records"""
+        return Candidates(*(part.reshape(-1, 1, *part.shape[2:]) for part in self.parts))
+
+    def unflatten(self, count: int) -> "Candidates":
+        """The reverse of `flatten`, for n = count records"""
+        return Candidates(*(part.reshape(count, -1, *part.shape[2:]) for part in self.parts))
+
+    def beside(self, others: "Candidates") -> "Candidates":
+        pairs = zip(self.parts, others.parts, strict=True)
+        return Candidates(*(np.concatenate([mine, theirs], axis=1) for mine, theirs in pairs))
+
+    @property
+    def parts(self) -> tuple[Records, Encoded, Floats, Floats, Floats]:
+        return self.records, self.points, self.cost, self.agreement, self.density
+
+
+def measure(model: RecourseModel, records: Records, target: Targets, origin: Encoded) -> Candidates:
+    """records (n, c, F) decoded, target (n,), origin (n, D) -> the candidates as they are reported: encoded again"""
+    points, each = _points(model, records), records.shape[1]
+    return _candidates(records, points, origin, score_points(model, points, np.repeat(target, each)))
+
+
+def measure_few(
+    model: RecourseModel, records: Records, target: Targets, origin: Encoded
+) -> tuple[Candidates, Slopes | None]:
+    """As `measure`; of few with the slopes at the n * c points, those of one record beside each other
+
+    Who polishes wants them next. Of few they come nearly for nothing, of many they would mostly be in vain.
+    """
+    if len(records) * records.shape[1] > AHEAD:
+        return measure(model, records, target, origin), None
+    points, each = _points(model, records), records.shape[1]
+    scores, slopes = score_with_slopes(model, points, np.repeat(target, each))
+    return _candidates(records, points, origin, scores), slopes
+
+
+def _points(model: RecourseModel, records: Records) -> Encoded:
+    """records (n, c, F) -> (n * c, D)"""
+    return model.encoder.encode(records.reshape(-1, records.shape[2]))
+
+
+def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scores) -> Candidates:
+    shape = records.shape[:2]
+    return Candidates(
+        records,
+        points.reshape(*shape, points.shape[1]),
+        cost(points, np.repeat(origin, shape[1], axis=0)).reshape(shape),
+        scores.agreement.reshape(shape),
+        scores.density.reshape(shape),
+    )
+
+
+def generate(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
+) -> Candidates:
+    """`count` candidates for each record of allowed.origin (n, F), and some on the ways to the model's anchors.
+
+    With price (n,), only the most promising of them at that price, where the model has a scout to tell.
+    The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
+    """
+    return look_at(model, landing_points(model, target, allowed, count, seed), target, allowed, price)
+
+
+def look_at(
+    model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None
+) -> Candidates:
+    """What points (n, c, D) stand for, measured; with price (n,) only the most promising, if there is a scout"""
+    landed = _landed(model, points, target, allowed, price)
+    return measure(model, landed, target, model.encoder.encode(allowed.origin))
+
+
+def generate_with_own(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
+) -> tuple[Candidates, Floats, Slopes | None]:
+    """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them
+
+    Of few candidates also the slopes there (n * c), as `measure_few` gives them.
+    """
+    points = landing_points(model, target, allowed, count, seed)
+    landed = _landed(model, points, target, allowed, price)
+    everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
+    measured, slopes = measure_few(model, everyone, target, model.encoder.encode(allowed.origin))
+    if slopes is not None:
+        slopes = slopes.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
+    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], slopes
+
+
+def _landed(model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None) -> Records:
+    """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
+    if price is not None and model.scout is not None:
+        origin = model.encoder.encode(allowed.origin)
+        chosen = shortlist(model.scout, model.snapper, points, origin, target, price)
+        points = np.take_along_axis(points, chosen[..., None], axis=1)
+    return decode_points(model.encoder, points, allowed)
+
+
+def landing_points(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Landings:
+    """Where the paths of the candidates end, and points on the ways to the nearest anchors, not decoded (n, c, D)"""
+    ways = approach(model.anchors, model.encoder, target, allowed)
+    points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
+    points[:, count:] = ways
+    for rows, departure in departures(model, target, allowed, count, seed):
+        with torch.inference_mode():
+            ends = arrive(model.velocity, departure.request, departure.start, model.config.flow, departure.embedded)
+        points[rows, :count] = ends[:, :count].cpu().numpy()
+    return points
+
+
+def decode_points(encoder: Encoder, points: Landings, allowed: Allowed) -> Records:
+    """points (n, c, D) -> the records that they stand for, each within what its owner may become (n, c, F)"""
+    count, each, width = points.shape
+    flat = points.reshape(count * each, width).astype(np.float64)
+    return encoder.decode(flat, allowed=allowed.repeat(each)).reshape(count, each, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """Where N paths of each of R records begin: start (R, N, D), requests, what the field knows of them (R, 1, E)."""
+
+    request: Request
+    start: torch.Tensor
+    embedded: torch.Tensor
+
+
+def departures(
+    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
+) -> Iterator[tuple[slice, Departure]]:
+    """Some of n records at a time: where their paths begin, `count` of them and a few more that fill up a block"""
+    low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
+    random_spread = np.random.default_rng(seed).normal(
+        0.0, model.config.generator.perturbation, (count, model.encoder.width)
+    )
+    random_spread[0] = 0.0
+    spread, log_costs = _float(model, random_spread), _float(model, np.linspace(low, high, count))
+    requests = _requests(model, target, allowed)
+    with torch.inference_mode():
+        embedded = torch.cat([model.velocity.embed(requests.rows(part)) for part in chunks(len(requests.target))])
+    for rows, paths in groups(len(target), count):
+        drawn = torch.arange(paths, device=spread.device).clamp_(max=count - 1)
+        with torch.inference_mode():
+            request = requests.rows(rows).for_paths(log_costs[drawn])
+            departure = Departure(request, request.point + spread[drawn], embedded[rows, None])
+        yield rows, departure
+
+
+def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Request:
+    """The requests of the records, padded; the dial is still to be set."""
+    device, box = model.device, encoded_box(model.encoder, allowed)
+    movable = allowed.movable[:, model.encoder.feature_of_column]
+    return Request(
+        point=padded(_float(model, model.encoder.encode(allowed.origin))),
+        target=padded(torch.from_numpy(target).to(device)),
+        log_cost=padded(_float(model, np.zeros(len(target)))),
+        movable=padded(torch.from_numpy(movable).to(device)),
+        lower=padded(_float(model, box.lower)),
+        upper=padded(_float(model, box.upper)),
+    )
+
+
+def _float(model: RecourseModel, values: Floats) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.float32)).to(model.device)

@@ -1,0 +1,170 @@
+"""What the distilled surrogate says of decoded points: the expected agreement of the black boxes, and the density.
+
+How typical an answer is: the share of real records of its class that lie less densely.
+
+The paper's trust region, S >= log tau, tells data from noise that fills a box; in many dimensions nearly everything
+passes. What density is usual is said by real records that no network was taught on: those of the validation split.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..arrays import Encoded, Records, Targets
+from ..model import RecourseModel
+from ..networks.batching import BLOCK, chunks
+from ..networks.density import density_score, trust_threshold
+from ..networks.gradients import read, read_with_slopes
+from ..networks.surrogate import Reading
+
+
+@dataclass(frozen=True)
+class Scores:
+    """agreement (n,): the expected share of models that say the target; density (n,): the lower of both S(x | y*)."""
+
+    agreement: NDArray[np.float64]
+    density: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The logit of the expected agreement (n,) and its gradient (n, D)."""
+
+    logit: NDArray[np.float64]
+    gradient: Encoded
+
+    def at(self, rows: NDArray[np.intp]) -> "Slopes":
+        return Slopes(self.logit[rows], self.gradient[rows])
+
+
+def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scores:
+    """points (n, D), target (n,) -> Scores"""
+    agreement, density = np.empty(len(points)), np.empty(len(points))
+    for rows in chunks(len(points)):
+        x, y = to_tensors(model, points[rows], target[rows])
+        with torch.inference_mode():
+            readings = read(model.pair, x)
+            votes, dense = _share(target_logit(model, readings, y)), _density(readings, y)
+        size = rows.stop - rows.start
+        agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
+    return Scores(agreement, density)
+
+
+def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> the expected share of votes for each class (n, K)"""
+    shares = np.empty((len(points), len(model.classes)))
+    for rows in chunks(len(points)):
+        x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
+        with torch.inference_mode():
+            said = torch.softmax(_log_shares(model, read(model.pair, x)), dim=1)
+        shares[rows] = said[: rows.stop - rows.start].cpu().numpy()
+    return shares
+
+
+def doubt(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> how open the votes are there (n,): the chance that a model's vote, drawn twice, differs
+
+    The mean over the models: where some surely say one thing and the others surely another, there is no doubt.
+    """
+    open_votes = np.empty(len(points))
+    for rows in chunks(len(points)):
+        x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
+        with torch.inference_mode():
+            first, second = model.pair(x)
+            said = (first.log_votes.exp() + second.log_votes.exp()) / 2
+            differs = 1.0 - said.square().sum(dim=2).mean(dim=1)
+        open_votes[rows] = differs[: rows.stop - rows.start].cpu().numpy()
+    return open_votes
+
+
+def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, Slopes]:
+    """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
+    scores = Scores(np.empty(len(points)), np.empty(len(points)))
+    slopes = Slopes(np.empty(len(points)), np.empty(points.shape))
+    for rows in chunks(len(points)):
+        x, y = to_tensors(model, points[rows], target[rows])
+        with torch.inference_mode():
+            readings, back = read_with_slopes(model.pair, x)
+            logit, others = _logit_and_others(model, readings, y)
+            dense, votes = _density(readings, y), _share(logit)
+            gradient = back(_target_slope(model, others, y))
+        size = rows.stop - rows.start
+        scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
+        slopes.logit[rows], slopes.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
+    return scores, slopes
+
+
+def logit_and_gradient(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Encoded, Encoded]:
+    """points (n, D), target (n,) -> the logit of the expected agreement (n,), its gradient (n, D)"""
+    slopes = score_with_slopes(model, points, target)[1]
+    return slopes.logit, slopes.gradient
+
+
+def _share(logit: Tensor) -> Tensor:
+    """The sigmoid of logit (B,). Not torch's own: with AVX-512 it rounds the last B modulo 32 numbers differently."""
+    return 1 / (1 + torch.exp(-logit))
+
+
+def _density(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+    return torch.minimum(density_score(readings[0].logits, target), density_score(readings[1].logits, target))
+
+
+def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+    """log(a / (1 - a)) of the calibrated agreement a with target (B,) -> (B,)"""
+    return _logit_and_others(model, readings, target)[0]
+
+
+def _logit_and_others(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> tuple[Tensor, Tensor]:
+    """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
+    scaled, column = _log_shares(model, readings), target[:, None]
+    others = scaled.scatter(1, column, -torch.inf)
+    return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1), others
+
+
+def _log_shares(model: RecourseModel, readings: tuple[Reading, Reading]) -> Tensor:
+    """The calibrated log shares (B, K), up to what all classes have in common"""
+    mean = (readings[0].log_valid + readings[1].log_valid) / 2
+    bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
+    return torch.add(bias, mean, alpha=model.calibration.slope)
+
+
+def _target_slope(model: RecourseModel, others: Tensor, target: Tensor) -> Tensor:
+    """The slope of `target_logit` along either network's log_valid (B, K); it adds up to zero over the classes"""
+    slope = torch.softmax(others, dim=1).neg_()
+    return slope.scatter_(1, target[:, None], 1.0).mul_(model.calibration.slope / 2)
+
+
+def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Tensor, Tensor]:
+    """The rows as tensors on the model's device, padded with the last row as `padded` does."""
+    count, device = len(points), model.device
+    x = np.empty((count + -count % BLOCK, points.shape[1]), dtype=np.float32)
+    y = np.empty(len(x), dtype=np.int64)
+    x[:count], y[:count] = points, target
+    x[count:], y[count:] = x[count - 1], y[count - 1]
+    return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
+
+
+PERCENTS = np.linspace(0.0, 1.0, 101)
+USUAL = 0.05
+"""An answer that is less typical than this is not trusted."""
+
+
+def measure_usual_scores(model: RecourseModel, records: Records, labels: Targets) -> tuple[tuple[float, ...], ...]:
+    """records (n, F), labels (n,) -> the percentiles of the density score in each class, none where it has no record"""
+    scores = score_points(model, model.encoder.encode(records), labels).density
+    classes = (scores[labels == label] for label in range(len(model.classes)))
+    return tuple(tuple(np.quantile(own, PERCENTS).tolist()) if len(own) else () for own in classes)
+
+
+def typicality(model: RecourseModel, target: int, density: float) -> float | None:
+    """The share of real records of the target class with a lower score; None where no such record is known"""
+    usual = model.usual_scores[target] if model.usual_scores else ()
+    return float(np.interp(density, usual, PERCENTS)) if usual else None
+
+
+def is_trusted(model: RecourseModel, density: float, typical: float | None) -> bool:
+    """In the paper's trust region, and not among the least typical"""
+    return density >= trust_threshold(model.config.noise) and (typical is None or typical >= USUAL)

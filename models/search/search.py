@@ -1,0 +1,244 @@
+"""Explaining: records in, counterfactuals out (paper, Algorithm 2, and what METHOD.md adds to it).
+
+The answer to a record depends on the model, the record, the target, the constraints and the seed: not on the other
+records of the batch.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Floats, Records, Targets
+from ..config import SearchConfig
+from ..data.records import from_records
+from ..ensemble.protocol import Ensemble, charges_of
+from ..ensemble.votes import beta_lower_bound
+from ..errors import ConfigError, SolverError, TargetError
+from ..model import RecourseModel
+from ..space.constraints import Constraints, prepare, violations
+from ..space.feasible import Allowed
+from .answers import Binding, Change, Counterfactual, Explanation, Status, Vote
+from .candidates import Candidates, generate, generate_with_own
+from .diagnosis import binding_constraints, diagnose
+from .scoring import Slopes, is_trusted, typicality
+from .selection import best_at_price, freeze_main_change, ladder
+from .verification import Verified, confirm, verify
+
+CERTAIN = 0.9
+"""An unverified record counts as already in the target class from this expected agreement on."""
+SPARE = 6
+
+
+def target_codes(model: RecourseModel, target: str, count: int) -> Targets:
+    """The class code of the target, once for each of `count` records"""
+    if target not in model.classes:
+        raise TargetError(f"The target '{target}' is not a class; the classes are {', '.join(model.classes)}.")
+    return np.full(count, model.classes.index(target), dtype=np.int64)
+
+
+def explain(
+    model: RecourseModel,
+    records: Records,
+    target: Targets,
+    constraints: Constraints | None = None,
+    config: SearchConfig | None = None,
+    ensemble: Ensemble | None = None,
+) -> list[Explanation]:
+    """records (n, F), target (n,) -> one explanation a record; with an ensemble and max_queries, verified ones"""
+    config = config or SearchConfig()
+    prepared = prepare(model.encoder.schema, model.flowing, constraints or Constraints(), records)
+    answers = [Explanation(Status.ERROR, (), 0, error=error) for error in prepared.errors]
+    if len(prepared.rows):
+        found = search(model, target[prepared.rows], prepared.allowed, config, ensemble)
+        for row, answer in zip(prepared.rows, found, strict=True):
+            answers[row] = answer
+    return answers
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """One answer a record (n, 1); `verified` where the ensemble was asked, queries (n,); given (n,): there is one."""
+
+    chosen: Candidates
+    verified: Verified | None
+    queries: NDArray[np.intp]
+    given: NDArray[np.bool_]
+
+
+def search(
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    config: SearchConfig,
+    ensemble: Ensemble | None = None,
+) -> list[Explanation]:
+    """The answers to allowed.origin (n, F): the first, then others that leave the main change of those before alone.
+
+    Targets and constraints may differ from record to record: see models/prepared.py for how they are brought together.
+    """
+    if config.max_queries and ensemble is None:
+        asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
+        raise ConfigError(f"{asked_for}; give one, or 0 queries.")
+    ensemble = ensemble if config.max_queries else None
+    # A verified search climbs from cheap to robust: it wants them all.
+    price = np.full(len(target), config.price) if ensemble is None else None
+    candidates, own, slopes = generate_with_own(model, target, allowed, config.candidates, config.seed, price)
+    already, asked, paid = _already(own, target, allowed, config, ensemble)
+    answers: list[_Answer] = []
+    open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
+    possible = ~already
+    for position in range(config.k):
+        if position:
+            candidates, slopes = generate(model, target, open_to, config.candidates, config.seed, price), None
+        share = left // (config.k - position)
+        answer = _one_answer(model, candidates, slopes, target, open_to, config, ensemble, share)
+        left = left - answer.queries
+        usable = _worth_giving(answer, config.floor) if position else possible
+        answers.append(replace(answer, given=possible & usable))
+        if position + 1 < config.k:
+            open_to, possible = freeze_main_change(model, answer.chosen, open_to)
+    _check_exact(model, allowed, answers)
+    found = _explanations(model, target, allowed, already, asked, answers, config, ensemble)
+    charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
+    return [replace(one, charged=int(cost)) for one, cost in zip(found, charged, strict=True)]
+
+
+def _already(
+    own: Floats, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
+    """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
+
+    Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
+    """
+    likely = (own >= CERTAIN) & allowed.own_fits().all(axis=1)
+    asked, paid = np.zeros((2, len(target)), dtype=np.intp)
+    if ensemble is None or not likely.any():
+        return likely, asked, paid
+    rows = np.flatnonzero(likely)
+    likely[rows] = confirm(ensemble, allowed.origin[rows], target[rows]) >= config.min_agreement - 1e-9
+    asked[rows], paid[rows] = 1, charges_of(ensemble, len(rows))
+    return likely, asked, paid
+
+
+def _one_answer(
+    model: RecourseModel,
+    candidates: Candidates,
+    slopes: Slopes | None,
+    target: Targets,
+    allowed: Allowed,
+    config: SearchConfig,
+    ensemble: Ensemble | None,
+    limit: NDArray[np.intp],
+) -> _Answer:
+    """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
+    everyone = np.ones(len(target), dtype=np.bool_)
+    if ensemble is None:
+        price = np.full(len(target), config.price)
+        rounds, starts = config.polish_rounds, config.polish_starts
+        chosen = best_at_price(model, candidates, target, allowed, price, config.floor, rounds, starts, slopes)
+        return _Answer(chosen, None, np.zeros_like(limit), everyone)
+    rungs = ladder(model, candidates, target, allowed, config.polish_rounds)
+    spare = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :SPARE])
+    verified = verify(model, rungs, spare, target, allowed, ensemble, config.min_agreement, limit)
+    return _Answer(verified.best, verified, verified.queries, everyone)
+
+
+def _worth_giving(answer: _Answer, floor: float) -> NDArray[np.bool_]:
+    """Whether a further answer is expected to hold (n,), and most of the models did not refuse it when asked."""
+    expected: NDArray[np.bool_] = answer.chosen.agreement[:, 0] >= floor
+    if answer.verified is None:
+        return expected
+    refused: NDArray[np.bool_] = (answer.verified.queries > 0) & (answer.verified.agreement <= 0.5)
+    return expected & ~refused
+
+
+def _check_exact(model: RecourseModel, allowed: Allowed, answers: list[_Answer]) -> None:
+    """No answer leaves with a broken constraint, whatever happened before."""
+    for answer in answers:
+        broken = violations(model.encoder.schema, allowed.origin, answer.chosen.records[:, 0], allowed)
+        if broken.any():
+            row, feature = np.argwhere(broken)[0]
+            raise SolverError(
+                f"The answer to row {row + 1} breaks a constraint on '{model.encoder.schema.names[feature]}'."
+            )
+
+
+def _explanations(
+    model: RecourseModel,
+    target: Targets,
+    allowed: Allowed,
+    already: NDArray[np.bool_],
+    asked: NDArray[np.intp],
+    answers: list[_Answer],
+    config: SearchConfig,
+    ensemble: Ensemble | None,
+) -> list[Explanation]:
+    """The answers in the words of the service."""
+    members = ensemble.member_names if ensemble is not None else ()
+    statuses = [_status(answers[0], row, bool(already[row]), config) for row in range(len(target))]
+    lost = np.flatnonzero([status is Status.INFEASIBLE for status in statuses])
+    binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, allowed, lost), strict=True))
+    explanations = []
+    for row, status in enumerate(statuses):
+        given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
+        queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
+        found = tuple(_counterfactual(model, answer, row, int(target[row]), allowed, members) for answer in given)
+        diagnosis = None
+        if status is Status.INFEASIBLE:
+            first = found[0]
+            share = first.expected_agreement if first.agreement is None else first.agreement
+            dissenting = tuple(vote.model for vote in first.votes if vote.accepts is False)
+            wanted = config.min_agreement if ensemble is not None else config.floor
+            diagnosis = diagnose(share, first.agreement is not None, dissenting, binding[row], wanted)
+        explanations.append(Explanation(status, found, queries, diagnosis))
+    return explanations
+
+
+def _bindings(
+    model: RecourseModel, answer: _Answer, target: Targets, allowed: Allowed, rows: NDArray[np.intp]
+) -> list[tuple[Binding, ...]]:
+    if not len(rows):
+        return []
+    return binding_constraints(model, answer.chosen.take_rows(rows), target[rows], allowed.rows(rows))
+
+
+def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> Status:
+    if already:
+        return Status.ALREADY_TARGET
+    if answer.verified is not None and answer.verified.queries[row]:
+        if answer.verified.found[row]:
+            return Status.ROBUST if answer.chosen.cost[row, 0] > 0 else Status.ALREADY_TARGET
+        return Status.VALID if answer.verified.agreement[row] > 0.5 else Status.INFEASIBLE
+    return Status.VALID if answer.chosen.agreement[row, 0] >= max(config.floor, 0.5) else Status.INFEASIBLE
+
+
+def _counterfactual(
+    model: RecourseModel, answer: _Answer, row: int, target: int, allowed: Allowed, members: tuple[str, ...]
+) -> Counterfactual:
+    """The answer to one record, in raw values."""
+    schema = model.encoder.schema
+    before, after = from_records(schema, np.stack([allowed.origin[row], answer.chosen.records[row, 0]]))
+    changes = tuple(Change(name, before[name], after[name]) for name in schema.names if before[name] != after[name])
+    votes: tuple[Vote, ...] = ()
+    share: float | None = None
+    bound: float | None = None
+    if answer.verified is not None and answer.verified.queries[row]:
+        said, heard = answer.verified.votes[:, row], answer.verified.answered[:, row]
+        votes = tuple(Vote(name, bool(s) if h else None) for name, s, h in zip(members, said, heard, strict=True))
+        share = float(answer.verified.agreement[row])
+        bound = beta_lower_bound(int(said.sum()), int((heard & ~said).sum()))
+    density = float(answer.chosen.density[row, 0])
+    typical = typicality(model, target, density)
+    return Counterfactual(
+        record=after,
+        changes=changes,
+        cost=float(answer.chosen.cost[row, 0]),
+        density=density,
+        typicality=typical,
+        trusted=is_trusted(model, density, typical),
+        expected_agreement=float(answer.chosen.agreement[row, 0]),
+        votes=votes,
+        agreement=share,
+        lower_bound=bound,
+    )

@@ -1,0 +1,317 @@
+"""What a request forbids, compiled to what each record may become.
+
+The schema's own rules (immutable, protected, one-way, bounds) and the request's are merged; a request can only tighten
+them. A missing value can go neither up nor down, so a one-way feature that is missing stays missing. A range asks for a
+value within it, so a missing value that may move has to become one.
+
+The constraints that hold for every record of a request: the schema's own, tightened by the request's.
+
+Requests made ready for one search: each record with the constraints of its own request.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Encoded, Records
+from ..data.grid import plain, snap, snap_down, snap_up
+from ..data.schema import Direction, Feature, Schema
+from ..errors import ConstraintError
+from .encoding import Encoder
+from .feasible import Allowed
+
+Range = tuple[float | None, float | None] | tuple[str, ...]
+"""The least and the greatest number, None where open; or the permitted categories."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The constraints that hold for every record, one entry a feature.
+
+    categorical, frozen, up, down, ranged (F,); lower, upper (F,) on the grid; levels (F, Kmax), Kmax at least 1
+    """
+
+    categorical: NDArray[np.bool_]
+    frozen: NDArray[np.bool_]
+    up: NDArray[np.bool_]
+    down: NDArray[np.bool_]
+    ranged: NDArray[np.bool_]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    levels: NDArray[np.bool_]
+
+
+def merge_rules(
+    schema: Schema, immutable: frozenset[str], ranges: Mapping[str, Range], directions: Mapping[str, Direction]
+) -> Rules:
+    """The request's rules within the schema's; ConstraintError for what no record can meet."""
+    for name in [*immutable, *ranges, *directions]:
+        if name not in schema.names:
+            known = ", ".join(schema.names)
+            raise ConstraintError(f"The constraints name '{name}', which is no feature; the features are {known}.")
+    features = schema.features
+    bounds = [_number_bounds(feature, ranges.get(feature.name)) for feature in features]
+    levels = np.zeros((len(features), max(1, *(len(feature.categories) for feature in features))), dtype=np.bool_)
+    for j, feature in enumerate(features):
+        if feature.is_categorical:
+            levels[j, : len(feature.categories)] = _permitted(feature, ranges.get(feature.name))
+    ways = [{feature.direction, _direction(feature, directions)} for feature in features]
+    return Rules(
+        categorical=np.array([feature.is_categorical for feature in features]),
+        frozen=np.array([feature.immutable or feature.name in immutable for feature in features]),
+        up=np.array([Direction.UP in way for way in ways]),
+        down=np.array([Direction.DOWN in way for way in ways]),
+        ranged=np.array([_is_range(ranges.get(feature.name)) for feature in features]),
+        lower=np.array([lower for lower, _ in bounds]),
+        upper=np.array([upper for _, upper in bounds]),
+        levels=levels,
+    )
+
+
+def _is_range(given: Range | None) -> bool:
+    return given is not None and given != (None, None)
+
+
+def _direction(feature: Feature, directions: Mapping[str, Direction]) -> Direction:
+    asked = directions.get(feature.name, Direction.ANY)
+    if asked not in list(Direction):
+        raise ConstraintError(f"'{feature.name}' cannot move {asked!r}; the directions are {', '.join(Direction)}.")
+    if asked != Direction.ANY and feature.is_categorical and not feature.ordered:
+        raise ConstraintError(f"'{feature.name}' has categories without an order, so it cannot move only {asked}.")
+    return asked
+
+
+def _number_bounds(feature: Feature, given: Range | None) -> tuple[float, float]:
+    """The range within the feature's bounds, rounded inward to its grid."""
+    if given is None or feature.is_categorical:
+        return feature.lower, feature.upper
+    lower, upper = _two_numbers(feature, given)
+    low = feature.lower if lower is None else snap_up(_clip(lower, feature), feature.step)
+    high = feature.upper if upper is None else snap_down(_clip(upper, feature), feature.step)
+    if low > high or low > feature.upper or high < feature.lower:
+        shown = f"{'any' if lower is None else plain(lower)} to {'any' if upper is None else plain(upper)}"
+        raise ConstraintError(
+            f"The range {shown} of '{feature.name}' holds none of its values: "
+            f"they go from {plain(feature.lower)} to {plain(feature.upper)} in steps of {plain(feature.step)}."
+        )
+    return max(low, feature.lower), min(high, feature.upper)
+
+
+def _clip(end: float, feature: Feature) -> float:
+    """The end of a range, at most one step outside of the feature's bounds: far away there is no grid."""
+    return min(max(end, feature.lower - feature.step), feature.upper + feature.step)
+
+
+def _two_numbers(feature: Feature, given: Range) -> tuple[float | None, float | None]:
+    try:
+        numbers = [None if end is None else float(end) for end in given if not isinstance(end, str | bool)]
+    except OverflowError as error:
+        fact = f"The range of '{feature.name}' has a number of more than 300 digits"
+        raise ConstraintError(f"{fact}; leave an open end empty.") from error
+    if len(given) != 2 or len(numbers) != 2:
+        raise ConstraintError(f"The range of '{feature.name}' must be its least and its greatest number, not {given}.")
+    if not all(number is None or math.isfinite(number) for number in numbers):
+        raise ConstraintError(f"The range {given} of '{feature.name}' is not finite; leave an open end empty.")
+    lower, upper = numbers
+    if lower is not None and upper is not None and lower > upper:
+        raise ConstraintError(f"The range of '{feature.name}' is inverted: {plain(lower)} is above {plain(upper)}.")
+    return lower, upper
+
+
+def _permitted(feature: Feature, given: Range | None) -> NDArray[np.bool_]:
+    """The categories that the range lists.   -> (number of categories,)"""
+    if given is None:
+        return np.ones(len(feature.categories), dtype=np.bool_)
+    if not given:
+        raise ConstraintError(f"The range of '{feature.name}' is empty; list the categories that it may have.")
+    for category in given:
+        if category not in feature.categories:
+            known = ", ".join(feature.categories)
+            raise ConstraintError(f"The range of '{feature.name}' lists {category!r}; its categories are {known}.")
+    return np.isin(np.array(feature.categories), np.array(given))
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What one request says: features by name that must not change, must lie in a range, or may move only one way."""
+
+    immutable: frozenset[str] = frozenset()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    directions: Mapping[str, Direction] = field(default_factory=dict)
+
+
+class Box(NamedTuple):
+    """The box that the state of the ODE is projected onto: lower, upper (n, D); equal where a feature is frozen."""
+
+    lower: Encoded
+    upper: Encoded
+
+
+def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> Allowed:
+    """What the records origin (n, F) may become; ConstraintError for the first of them that is left nothing."""
+    rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
+    compiled = _compile(rules, origin)
+    for error in _row_errors(schema, rules, compiled):
+        if error is not None:
+            raise error
+    return compiled.allowed
+
+
+def check_constraints(schema: Schema, constraints: Constraints, origin: Records) -> list[ConstraintError | None]:
+    """The error of each record of origin (n, F), None where there is none; what no record can meet is raised."""
+    rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
+    return _row_errors(schema, rules, _compile(rules, origin))
+
+
+def violations(schema: Schema, origin: Records, candidates: Records, allowed: Allowed) -> NDArray[np.bool_]:
+    """Which values are not allowed, exactly: no tolerance.   origin, candidates (n, F) -> (n, F)"""
+    gone = np.isnan(candidates)
+    same = (candidates == origin) | (gone & np.isnan(origin))
+    wrong = (candidates < allowed.lower) | (candidates > allowed.upper)
+    lower, upper, step = np.array([(feature.lower, feature.upper, feature.step) for feature in schema.features]).T
+    wrong |= (candidates < lower) | (candidates > upper) | (snap(candidates, step) != candidates)
+    for j in np.flatnonzero([feature.is_categorical for feature in schema.features]):
+        level = np.where(wrong[:, j] | gone[:, j], 0.0, candidates[:, j]).astype(np.intp)
+        wrong[:, j] |= ~allowed.levels[np.arange(len(level)), j, level]
+    wrong = np.where(gone, ~(np.isnan(origin) & allowed.missing), wrong)
+    return np.where(allowed.movable, wrong, ~same)
+
+
+def encoded_box(encoder: Encoder, allowed: Allowed) -> Box:
+    """The box of n records: numeric columns in z units, circles whole, frozen columns at the encoded origin exactly."""
+    owner = encoder.feature_of_column
+    circle = np.array([feature.is_categorical for feature in encoder.schema.features])[owner]
+    frozen, point = ~allowed.movable[:, owner], encoder.encode(allowed.origin)
+    lower = ((allowed.lower - encoder.mean) / encoder.scale)[:, owner]
+    upper = ((allowed.upper - encoder.mean) / encoder.scale)[:, owner]
+    lower, upper = np.where(circle, -1.0, lower), np.where(circle, 1.0, upper)
+    return Box(np.where(frozen, point, lower), np.where(frozen, point, upper))
+
+
+@dataclass(frozen=True, eq=False)
+class _Compiled:
+    """The constraints of n records, and where they leave nothing: empty (n, F)."""
+
+    allowed: Allowed
+    empty: NDArray[np.bool_]
+
+
+def _compile(rules: Rules, origin: Records) -> _Compiled:
+    """The rules for each record of origin (n, F)."""
+    present = ~np.isnan(origin)
+    frozen = rules.frozen | ((rules.up | rules.down) & ~present)
+    lower = np.where(rules.up & present, np.fmax(rules.lower, origin), rules.lower)
+    upper = np.where(rules.down & present, np.fmin(rules.upper, origin), rules.upper)
+    levels = _levels(rules, origin)
+    level = np.where(present & rules.categorical, origin, 0.0).astype(np.intp)[:, :, None]
+    own_level = np.take_along_axis(levels, level, axis=2)[:, :, 0]
+    own = np.where(rules.categorical, own_level & present, (lower <= origin) & (origin <= upper))
+    count = np.where(rules.categorical, levels.sum(axis=2), np.sign(upper - lower) + 1)
+    allowed = Allowed(
+        origin=origin,
+        lower=np.where(frozen, origin, lower),
+        upper=np.where(frozen, origin, upper),
+        levels=levels,
+        movable=~(frozen | (own & (count == 1))),
+        missing=~present & (frozen | ~rules.ranged),
+    )
+    return _Compiled(allowed, empty=np.where(frozen, present & ~own, count == 0))
+
+
+def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
+    """The permitted categories (n, F, Kmax): one copy for all records unless an ordered feature moves one way."""
+    shared = np.broadcast_to(rules.levels, (len(origin), *rules.levels.shape))
+    one_way = np.flatnonzero(rules.categorical & (rules.up | rules.down))
+    if not len(one_way):
+        return shared
+    levels, index = shared.copy(), np.arange(rules.levels.shape[1])
+    for j in one_way:
+        own = origin[:, j, None]
+        unknown = np.isnan(own)
+        levels[:, j] &= unknown | (index >= own) | (not rules.up[j])
+        levels[:, j] &= unknown | (index <= own) | (not rules.down[j])
+    return levels
+
+
+def _row_errors(schema: Schema, rules: Rules, compiled: _Compiled) -> list[ConstraintError | None]:
+    """One entry a record; of several errors of a record, that of its first feature."""
+    errors: list[ConstraintError | None] = [None] * len(compiled.allowed)
+    for row, j in zip(*np.nonzero(compiled.empty), strict=True):
+        if errors[row] is None:
+            feature = schema.features[j]
+            value, wanted = _show(feature, compiled.allowed.origin[row, j]), _show_range(feature, rules, j)
+            fact = f"'{feature.name}' is {value} and {_reason(feature, rules, j)}, but its range is {wanted}"
+            errors[row] = ConstraintError(f"Row {row + 1}: {fact}; widen the range or leave the record out.")
+    return errors
+
+
+def _reason(feature: Feature, rules: Rules, j: int) -> str:
+    if feature.protected:
+        return "is protected, so it must not change"
+    if rules.frozen[j] or (rules.up[j] and rules.down[j]):
+        return "must not change"
+    return "may only go up" if rules.up[j] else "may only go down"
+
+
+def _show(feature: Feature, value: float) -> str:
+    return repr(feature.categories[int(value)]) if feature.is_categorical else plain(float(value))
+
+
+def _show_range(feature: Feature, rules: Rules, j: int) -> str:
+    if feature.is_categorical:
+        return ", ".join(name for level, name in enumerate(feature.categories) if rules.levels[j, level])
+    return f"{plain(float(rules.lower[j]))} to {plain(float(rules.upper[j]))}"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The g records of n that can be searched: rows (g,) where they stand, and what is wrong with the others (n,)."""
+
+    allowed: Allowed
+    rows: NDArray[np.intp]
+    errors: tuple[str | None, ...]
+
+
+def prepare(schema: Schema, flowing: frozenset[str], constraints: Constraints, records: Records) -> Prepared:
+    """records (n, F) under one request's constraints; ConstraintError for what no record could meet
+
+    flowing: the features that the generator may change; all others count as immutable
+    """
+    frozen = frozenset(schema.names) - flowing
+    constraints = replace(constraints, immutable=constraints.immutable | frozen)
+    try:
+        allowed = compile_constraints(schema, constraints, records)
+    except ConstraintError:
+        # Only now is it worth a second look, which tells the records apart.
+        errors = check_constraints(schema, constraints, records)
+        rows = np.flatnonzero([error is None for error in errors])
+        allowed = compile_constraints(schema, constraints, records[rows])
+        return Prepared(allowed, rows, tuple(None if error is None else str(error) for error in errors))
+    return Prepared(allowed, np.arange(len(records)), (None,) * len(records))
+
+
+def join(parts: Sequence[Allowed]) -> Allowed:
+    """The records of several requests, one after the other; categories that all of them share stay one copy."""
+    if len(parts) == 1:
+        return parts[0]
+    return Allowed(
+        origin=np.concatenate([part.origin for part in parts]),
+        lower=np.concatenate([part.lower for part in parts]),
+        upper=np.concatenate([part.upper for part in parts]),
+        levels=_join_levels(parts),
+        movable=np.concatenate([part.movable for part in parts]),
+        missing=np.concatenate([part.missing for part in parts]),
+    )
+
+
+def _join_levels(parts: Sequence[Allowed]) -> NDArray[np.bool_]:
+    """(n, F, Kmax) of all parts"""
+    filled = [part.levels for part in parts if len(part)]
+    shared = all(levels.strides[0] == 0 and np.array_equal(levels[0], filled[0][0]) for levels in filled)
+    if filled and shared:
+        return np.broadcast_to(filled[0][0], (sum(len(part) for part in parts), *filled[0].shape[1:]))
+    return np.concatenate([part.levels for part in parts])

@@ -1,0 +1,217 @@
+"""Records to points of the encoded space and back (paper, appendix "Data Preparation").
+
+A numeric feature is one z-scored column. A categorical one with K levels is a point on the unit circle, level k at the
+angle 2*pi*k/K, in two columns; where missing values were seen in training, "missing" is the last of the K levels.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Encoded, Records
+from ..data.grid import Grid, snap
+from ..data.schema import Feature, Schema
+from ..errors import ArtifactError, DataError, SolverError
+from .circle import Circles
+from .feasible import Allowed
+
+JSON_VERSION = 1
+
+
+def cost(a: Encoded, b: Encoded) -> NDArray[np.float64]:
+    """The L2 distance between the rows of a (n, D) and b (n, D) or (D,) -> (n,)"""
+    distance: NDArray[np.float64] = np.linalg.norm(np.asarray(a) - np.asarray(b), axis=-1)
+    return distance
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """The encoding that was fitted to the training records.
+
+    fill   (F,)  what stands for a missing value: the median, the mode, or the index of the missing level
+    mean   (F,)  of the training values; 0 for a categorical
+    scale  (F,)  their standard deviation; 1 for a categorical
+    """
+
+    schema: Schema
+    fill: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, schema: Schema, records: Records) -> "Encoder":
+        """records (n, F) of the training split, n >= 1"""
+        if len(records) == 0:
+            raise DataError("There are 0 training records; the encoder needs at least 1.")
+        statistics = [_fit_column(feature, records[:, j]) for j, feature in enumerate(schema.features)]
+        fill, mean, scale = np.array(statistics, dtype=np.float64).T
+        return cls(schema, fill.copy(), mean.copy(), scale.copy())
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """The encoded columns of each feature: one for a numeric, two (cosine, sine) for a categorical."""
+        widths = [2 if feature.is_categorical else 1 for feature in self.schema.features]
+        ends = accumulate(widths)
+        return tuple(slice(end - width, end) for end, width in zip(ends, widths, strict=True))
+
+    @property
+    def width(self) -> int:
+        """D, the number of encoded columns."""
+        return len(self.feature_of_column)
+
+    @cached_property
+    def feature_of_column(self) -> NDArray[np.intp]:
+        """(D,) the index of the feature that each encoded column belongs to"""
+        return np.repeat(np.arange(len(self.columns)), [where.stop - where.start for where in self.columns])
+
+    def encode(self, records: Records) -> Encoded:
+        """records (n, F), NaN where missing -> points (n, D)"""
+        gone = np.isnan(records)
+        filled = np.where(gone, self.fill, records) if gone.any() else records
+        numeric, categorical = self._numeric, self._categorical
+        if not len(categorical.features):
+            return (filled - numeric.mean) / numeric.scale
+        points = np.empty((len(records), self.width))
+        points[:, numeric.columns] = (filled[:, numeric.features] - numeric.mean) / numeric.scale
+        levels = filled[:, categorical.features].astype(np.intp)
+        points[:, categorical.columns] = categorical.circles.points(levels)
+        return points
+
+    def encode_feature(self, j: int, values: Records) -> Encoded:
+        """values (...), raw ones of feature j, NaN where missing -> its columns (..., 1 or 2)"""
+        filled = np.where(np.isnan(values), self.fill[j], values)
+        if not self.schema.features[j].is_categorical:
+            numbers: Encoded = ((filled - self.mean[j]) / self.scale[j])[..., None]
+            return numbers
+        circle = int(np.searchsorted(self._categorical.features, j))
+        points: Encoded = self._categorical.circles.table[circle, filled.astype(np.intp)]
+        return points
+
+    def decode(self, encoded: Encoded, origin: Records | None = None, allowed: Allowed | None = None) -> Records:
+        """points (n, D) -> records (n, F) on the grid, within the bounds and within `allowed`.
+
+        origin (n, F) are the records that the points came from: a value that is missing there stays missing where the
+        point did not move; without it no value is missing. `allowed` brings its own origin.
+        """
+        if not np.isfinite(encoded).all():
+            row = int(np.argmin(np.isfinite(encoded).all(axis=1)))
+            raise SolverError(f"Point {row} of {len(encoded)} is not finite, so it stands for no record.")
+        shape = (len(encoded), len(self.schema.features))
+        if allowed is not None:
+            may_miss = allowed.missing
+        else:
+            may_miss = np.zeros(shape, dtype=np.bool_) if origin is None else np.isnan(origin)
+        records = np.empty(shape)
+        records[:, self._numeric.features] = self._decode_numbers(encoded, allowed)
+        records[:, self._categorical.features] = self._decode_levels(encoded, may_miss, allowed)
+        records[may_miss & (records == self.fill)] = np.nan
+        return records if allowed is None else np.where(allowed.movable, records, allowed.origin)
+
+    def to_json(self) -> dict[str, object]:
+        """A plain dict; json writes a float so that it reads back bit by bit."""
+        arrays = {"fill": self.fill.tolist(), "mean": self.mean.tolist(), "scale": self.scale.tolist()}
+        return {"version": JSON_VERSION, "schema": self.schema.to_json(), **arrays}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, object]) -> "Encoder":
+        schema = document.get("schema")
+        if document.get("version") != JSON_VERSION or not isinstance(schema, Mapping):
+            found = document.get("version")
+            raise ArtifactError(f"The encoder is of version {found!r}, not {JSON_VERSION}; train it anew.")
+        parsed = Schema.from_json(schema)
+        fill, mean, scale = (_read_array(document, key, len(parsed.features)) for key in ("fill", "mean", "scale"))
+        if not (scale > 0).all():
+            raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it anew.")
+        return cls(parsed, fill, mean, scale)
+
+    def _decode_numbers(self, encoded: Encoded, allowed: Allowed | None) -> Records:
+        """points (n, D) -> the values of the N numeric features (n, N)"""
+        numeric = self._numeric
+        with np.errstate(over="ignore"):  # a point may lie anywhere; the clip brings an overflow back
+            raw = encoded[:, numeric.columns] * numeric.scale + numeric.mean
+        lower = numeric.lower if allowed is None else allowed.lower[:, numeric.features]
+        upper = numeric.upper if allowed is None else allowed.upper[:, numeric.features]
+        return numeric.grid.snap(np.clip(raw, lower, upper))
+
+    def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], allowed: Allowed | None) -> Records:
+        """points (n, D), may_miss (n, F) -> the levels of the C categorical features (n, C)"""
+        where = self._categorical
+        permitted = None if allowed is None else allowed.levels[:, where.features]
+        levels = where.circles.nearest(encoded[:, where.columns], permitted, may_miss[:, where.features])
+        return levels.astype(np.float64)
+
+    @cached_property
+    def _numeric(self) -> "_Numeric":
+        features = [j for j, feature in enumerate(self.schema.features) if not feature.is_categorical]
+        chosen = [self.schema.features[j] for j in features]
+        return _Numeric(
+            features=np.array(features, dtype=np.intp),
+            columns=np.array([self.columns[j].start for j in features], dtype=np.intp),
+            mean=self.mean[features],
+            scale=self.scale[features],
+            lower=np.array([feature.lower for feature in chosen]),
+            upper=np.array([feature.upper for feature in chosen]),
+            grid=Grid.of([feature.step for feature in chosen]),
+        )
+
+    @cached_property
+    def _categorical(self) -> "_Categorical":
+        features = [j for j, feature in enumerate(self.schema.features) if feature.is_categorical]
+        chosen = [self.schema.features[j] for j in features]
+        starts = np.array([self.columns[j].start for j in features], dtype=np.intp)
+        circles = Circles(
+            np.array([len(feature.categories) for feature in chosen], dtype=np.intp),
+            np.array([feature.nullable for feature in chosen], dtype=np.bool_),
+        )
+        return _Categorical(np.array(features, dtype=np.intp), np.stack([starts, starts + 1], axis=-1), circles)
+
+
+@dataclass(frozen=True, eq=False)
+class _Numeric:
+    """Where the N numeric features stand and how they are scaled; all arrays (N,)."""
+
+    features: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    grid: Grid
+
+
+@dataclass(frozen=True, eq=False)
+class _Categorical:
+    """Where the C categorical features stand: features (C,), columns (C, 2)."""
+
+    features: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    circles: Circles
+
+
+def _fit_column(feature: Feature, column: NDArray[np.float64]) -> tuple[float, float, float]:
+    """column (n,) of training values -> what fills a missing one, mean, scale"""
+    present = column[~np.isnan(column)]
+    if feature.is_categorical and feature.nullable:
+        return float(len(feature.categories)), 0.0, 1.0
+    if not len(present):
+        raise DataError(f"Column '{feature.name}' holds no value in the {len(column)} training records; drop it.")
+    if feature.is_categorical:
+        return float(np.bincount(present.astype(np.intp)).argmax()), 0.0, 1.0
+    fill = float(snap(np.median(present), feature.step))
+    filled = np.where(np.isnan(column), fill, column)
+    # A value that the split left constant has no spread of its own; its range keeps the scale finite.
+    return fill, float(filled.mean()), float(filled.std()) or feature.upper - feature.lower
+
+
+def _read_array(document: Mapping[str, object], key: str, length: int) -> NDArray[np.float64]:
+    """`length` finite numbers from the document -> (length,)"""
+    values = document.get(key)
+    numbers = values if isinstance(values, list) else []
+    if len(numbers) != length or not all(isinstance(number, float) and math.isfinite(number) for number in numbers):
+        raise ArtifactError(f"The encoder's '{key}' is not a list of {length} numbers; train it anew.")
+    return np.array(numbers, dtype=np.float64)

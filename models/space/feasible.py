@@ -1,0 +1,68 @@
+"""What each record may become: the compiled form of the schema's and the request's constraints."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Records
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """The values that n records may take, feature by feature.
+
+    origin   (n, F)        the records that the constraints were compiled for
+    lower    (n, F)        least raw value, on the grid; a frozen feature has its own value here and in upper
+    upper    (n, F)        greatest raw value
+    levels   (n, F, Kmax)  permitted categories; False beyond a feature's own, and for every numeric feature
+    movable  (n, F)        False where the only permitted value is the one it has
+    missing  (n, F)        whether the feature may stay missing; False where it is not missing
+    """
+
+    origin: Records
+    lower: Records
+    upper: Records
+    levels: NDArray[np.bool_]
+    movable: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    def row(self, index: int) -> "Allowed":
+        """The constraints of one record, as a batch of one."""
+        return self.rows(np.array([index]))
+
+    def repeat(self, count: int) -> "Allowed":
+        """Each row `count` times, neighbours: for `count` candidates a record (n * count rows)."""
+        return self.rows(np.repeat(np.arange(len(self)), count))
+
+    def rows(self, rows: NDArray[np.intp]) -> "Allowed":
+        """rows (m,) -> m rows; categories that all rows share stay one copy"""
+        shared = len(self) > 0 and self.levels.strides[0] == 0
+        levels = np.broadcast_to(self.levels[0], (len(rows), *self.levels.shape[1:])) if shared else self.levels[rows]
+        return Allowed(
+            self.origin[rows], self.lower[rows], self.upper[rows], levels, self.movable[rows], self.missing[rows]
+        )
+
+    def own_fits(self) -> NDArray[np.bool_]:
+        """Whether the origin's own values are allowed (n, F): a range may ask for a change."""
+        gone = np.isnan(self.origin)
+        categorical = self.levels.any(axis=2)
+        level = np.where(gone | ~categorical, 0.0, self.origin).astype(np.intp)
+        listed = np.take_along_axis(self.levels, level[:, :, None], axis=2)[:, :, 0]
+        inside = (self.origin >= self.lower) & (self.origin <= self.upper)
+        fits: NDArray[np.bool_] = np.where(gone, self.missing, np.where(categorical, listed, inside))
+        return fits | ~self.movable
+
+    def freeze(self, mask: NDArray[np.bool_]) -> "Allowed":
+        """With the features of mask (n, F) frozen at their own values, which must be allowed."""
+        return Allowed(
+            self.origin,
+            np.where(mask, self.origin, self.lower),
+            np.where(mask, self.origin, self.upper),
+            self.levels,
+            self.movable & ~mask,
+            self.missing | (mask & np.isnan(self.origin)),
+        )

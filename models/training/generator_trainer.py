@@ -1,0 +1,152 @@
+"""Training the generator against the surrogate, with random costs, masks and boxes in its context."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..arrays import Records
+from ..config import Config
+from ..networks.density import Score, trust_threshold
+from ..networks.losses import generator_loss
+from ..networks.ode import Path, divergence_named, solve
+from ..networks.surrogate import SurrogatePair
+from ..networks.velocity import Request, Velocity
+from ..space.constraints import Constraints, compile_constraints, encoded_box
+from ..space.encoding import Encoder
+from ..space.snapping import Snapper
+from .checkpoint import Steps, straight
+from .schedule import MovingAverage, Report, set_rate, warm_cosine
+from .surrogate_trainer import SurrogateTrainer, TrainingData
+
+CLIP = 5.0
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """What the schema lets each training record become: lower, upper (n, D), movable (n, D); owner (D,) features."""
+
+    lower: Tensor
+    upper: Tensor
+    movable: Tensor
+    owner: Tensor
+    circle: Tensor
+
+
+def training_boxes(encoder: Encoder, records: Records, flowing: frozenset[str], device: torch.device) -> Boxes:
+    """records (n, F); features outside `flowing` are frozen"""
+    frozen = frozenset(encoder.schema.names) - flowing
+    allowed = compile_constraints(encoder.schema, Constraints(immutable=frozen), records)
+    box = encoded_box(encoder, allowed)
+    circle = np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(device)
+
+    movable = tensor(allowed.movable[:, encoder.feature_of_column])
+    lower, upper = tensor(box.lower.astype(np.float32)), tensor(box.upper.astype(np.float32))
+    return Boxes(lower, upper, movable, tensor(encoder.feature_of_column), tensor(circle))
+
+
+class GeneratorTrainer:
+    """Holds the velocity field, its optimizer and its moving average; `step` does one update."""
+
+    def __init__(
+        self,
+        velocity: Velocity,
+        pair: SurrogatePair,
+        data: TrainingData,
+        boxes: Boxes,
+        snapper: Snapper,
+        score: Score,
+        config: Config,
+        random: torch.Generator,
+    ) -> None:
+        self.velocity, self.pair, self.data, self.boxes = velocity, pair, data, boxes
+        self.snapper, self.score, self.config, self.random = snapper, score, config, random
+        settings = config.generator
+        self.optimizer = torch.optim.AdamW(
+            velocity.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        self.average = MovingAverage(velocity, settings.ema)
+        self.classes = int(data.labels.max()) + 1
+
+    @property
+    def steps(self) -> int:
+        settings = self.config.generator
+        if settings.epochs is None:
+            return settings.steps
+        return settings.epochs * math.ceil(len(self.data.points) / settings.batch)
+
+    def train(self, surrogate: SurrogateTrainer, report: Report, steps: Steps = straight) -> None:
+        """All steps; a joint run also refines the surrogate before each of them (paper, Algorithm 1)."""
+        settings = self.config.generator
+        for step in steps("generator", self.steps):
+            set_rate(self.optimizer, settings.learning_rate * warm_cosine(step, self.steps, settings.warmup))
+            if settings.joint:
+                surrogate.pair.train()
+                surrogate.step()
+            loss = self.step()
+            if step % 20 == 0 or step + 1 == self.steps:
+                report("generator", step + 1, self.steps, float(loss))
+        self.average.apply()
+
+    def step(self) -> Tensor:
+        """One update of the velocity field; returns the loss ()"""
+        self.pair.eval()
+        request = self.draw_request(self.config.generator.batch)
+        path = self.run(request)
+        landed = self.snapper.through(path.end)
+        landed = torch.where(request.movable, landed, request.point)
+        threshold = trust_threshold(self.config.noise)
+        loss = generator_loss(self.pair, request, path, landed, self.score, threshold, self.config.loss).total.mean()
+        self.optimizer.zero_grad()
+        with divergence_named():
+            torch.autograd.backward(loss, inputs=list(self.velocity.parameters()))
+        torch.nn.utils.clip_grad_norm_(self.velocity.parameters(), CLIP)
+        self.optimizer.step()
+        self.average.update()
+        return loss.detach()
+
+    def run(self, request: Request) -> Path:
+        """Solve from perturbed starts."""
+        spread = self.config.generator.perturbation
+        noise = torch.randn(request.point.shape, generator=self.random, device=self.random.device)
+        return solve(self.velocity, request, request.point + spread * noise, self.config.flow)
+
+    def draw_request(self, count: int) -> Request:
+        """`count` training records with a random other class as target, a random cost and random constraints"""
+        device = self.random.device
+        rows = torch.randint(len(self.data.points), (count,), generator=self.random, device=device)
+        shift = torch.randint(1, self.classes, (count,), generator=self.random, device=device)
+        target = (self.data.labels[rows] + shift) % self.classes
+        low, high = math.log(self.config.loss.cost_low), math.log(self.config.loss.cost_high)
+        log_cost = low + (high - low) * self._uniform(count)
+        request = Request(
+            point=self.data.points[rows],
+            target=target,
+            log_cost=log_cost,
+            movable=self.boxes.movable[rows],
+            lower=self.boxes.lower[rows],
+            upper=self.boxes.upper[rows],
+        )
+        return self._constrain(request) if self.config.generator.constrained else request
+
+    def _constrain(self, request: Request) -> Request:
+        """Freeze a random part of the features of some requests, and bound some of their numbers on one side."""
+        count, features = len(request.point), int(self.boxes.owner.max()) + 1
+        chosen = self._uniform(count, 1) < self.config.generator.constrained
+        frozen = chosen & (self._uniform(count, features) < 0.7 * self._uniform(count, 1))
+        movable = request.movable & ~frozen[:, self.boxes.owner]
+        bounded = chosen & (self._uniform(count, features) < 0.2)
+        numeric = bounded[:, self.boxes.owner] & ~self.boxes.circle
+        room = (self._uniform(count, features) - 0.5).clamp_min(0.0)[:, self.boxes.owner] * 2
+        upward = (self._uniform(count, features) < 0.5)[:, self.boxes.owner]
+        lower = torch.where(numeric & upward, torch.maximum(request.lower, request.point - room), request.lower)
+        upper = torch.where(numeric & ~upward, torch.minimum(request.upper, request.point + room), request.upper)
+        return Request(request.point, request.target, request.log_cost, movable, lower, upper)
+
+    def _uniform(self, *shape: int) -> Tensor:
+        return torch.rand(*shape, generator=self.random, device=self.random.device)

@@ -1,0 +1,146 @@
+"""Plausible models: a handful of ordinary classifiers trained on the same data, which cost no query.
+
+Model multiplicity is what makes advice fragile, so the surrogate is first taught where plausible models agree. The
+answers that are bought from the lender's models then weigh them: a voter that sides with the black boxes counts more.
+A constant voter for each class takes up black boxes that always say the same.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.special import softmax
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from ..arrays import Codes, Encoded
+from .residual_ridge import kernel_sums
+
+SLOW_ROWS = 10_000
+"""SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
+NEIGHBOUR_ROWS = 40_000
+"""And so many the nearest neighbours, whose votes depend on every row."""
+PRIOR = 3.0
+"""How strongly the weights are held at equal shares, in units of one bought answer's row."""
+
+
+SHARPNESS = 6.0
+"""The power to which a voter's probabilities are raised; measured against bought votes on Compas and Adult."""
+
+
+LEAST_VOTE = 1e-30
+"""No vote is less: its logarithm is asked for."""
+
+
+class _Classifier(Protocol):
+    def predict_proba(self, x: Encoded) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class PlausibleModels:
+    """s voters over K classes; weights (H, s + K) for each of H black boxes, the last K for the constant voters."""
+
+    voters: tuple[_Classifier, ...]
+    classes: int
+
+    def equal_weights(self, heads: int) -> NDArray[np.float64]:
+        """(H, s + K): the voters count alike, for each of H black boxes"""
+        voters = len(self.voters)
+        return np.tile(np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)]), (heads, 1))
+
+    def votes(self, points: Encoded) -> NDArray[np.float32]:
+        """points (n, D) -> how far each voter is for each class (s, n, K), rows sum to 1
+
+        A voter's probabilities are sharpened, not rounded: near one half its vote is a toss-up for models like it.
+        """
+        with threadpool_limits(limits=1):
+            return np.stack([_sharpened(voter, points, self.classes) for voter in self.voters])
+
+    def views(self, votes: NDArray[np.float32]) -> NDArray[np.float64]:
+        """votes (s, n, K) -> how each voter sees each point (n, s * K): its log-chances, before they were sharpened"""
+        chances = np.log(np.maximum(votes, LEAST_VOTE), dtype=np.float64) / SHARPNESS
+        chances -= chances.mean(axis=2, keepdims=True)
+        return np.asarray(chances.transpose(1, 0, 2).reshape(votes.shape[1], -1))
+
+    def expected(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """votes (s, n, K), weights (H, s + K) -> how far each black box is for each class (n, H, K), rows sum to 1"""
+        voters = len(self.voters)
+        said = np.tensordot(votes, weights[:, :voters], axes=(0, 1)).transpose(0, 2, 1) + weights[:, voters:]
+        return np.asarray(said / said.sum(axis=2, keepdims=True), dtype=np.float64)
+
+    def weigh(self, votes: NDArray[np.float32], bought: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights (H, s + K) that best reproduce bought votes (q, H, K) from the voters' (s, q, K)
+
+        Least squares, none negative, for each black box by itself; where it did not answer, its votes are zeros.
+        """
+        voters = len(self.voters)
+        said = votes.transpose(1, 2, 0)
+        constant = np.tile(np.eye(self.classes), (len(bought), 1, 1))
+        design = np.concatenate([said, constant], axis=2)
+        prior, weights = self.equal_weights(bought.shape[1]), np.empty((bought.shape[1], voters + self.classes))
+        for head, answers in enumerate(bought.transpose(1, 0, 2)):
+            heard = answers.any(axis=1)
+            rows = np.vstack([design[heard].reshape(-1, design.shape[2]), PRIOR * np.eye(design.shape[2])])
+            weights[head], _ = nnls(rows, np.concatenate([answers[heard].reshape(-1), PRIOR * prior[head]]))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _sharpened(voter: _Classifier, points: Encoded, classes: int) -> NDArray[np.float32]:
+    """points (n, D) -> p^SHARPNESS of each class, normalised (n, K)"""
+    if isinstance(voter, SVC):
+        margin = _margin(voter, points)
+        logits = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin * 2.0
+    else:
+        logits = np.log(np.clip(voter.predict_proba(points), 1e-3, 1.0))
+    return np.asarray(softmax(SHARPNESS * logits, axis=1), dtype=np.float32)
+
+
+def _margin(voter: SVC, points: Encoded) -> NDArray[np.float64]:
+    """points (n, D) -> (n,), or (n, K) of three classes and more; of two, without the library's loop over the points"""
+    if len(voter.classes_) > 2:
+        return np.asarray(voter.decision_function(points))
+    sums = kernel_sums(points, voter.support_vectors_, voter.dual_coef_.T, voter._gamma)
+    return np.asarray(sums[:, 0] + voter.intercept_[0])
+
+
+def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, y: Codes) -> _Classifier:
+    """A perceptron that ends at its last epoch is as plausible as any: no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted: _Classifier = model.fit(x, y)
+    return fitted
+
+
+def fit_plausible(x: Encoded, y: Codes, classes: int, seed: int) -> PlausibleModels:
+    """x (n, D), y (n,) -> the voters, by settings that suit most tabular data"""
+    order = np.random.default_rng(seed).permutation(len(x))
+    few, some = _with_every_class(y, order, SLOW_ROWS, classes), _with_every_class(y, order, NEIGHBOUR_ROWS, classes)
+    trees = [
+        RandomForestClassifier(60, max_depth=10, random_state=seed, n_jobs=1),
+        ExtraTreesClassifier(60, max_depth=12, random_state=seed, n_jobs=1),
+        HistGradientBoostingClassifier(max_iter=100, random_state=seed),
+        HistGradientBoostingClassifier(max_iter=150, max_depth=3, random_state=seed + 1),
+    ]
+    smooth = [
+        SVC(C=3.0, gamma=1.0 / x.shape[1] if x.shape[1] > 4 else 2.0, random_state=seed),
+        MLPClassifier((64, 64), alpha=1e-2, batch_size=min(128, len(few)), max_iter=40, tol=0.0, random_state=seed),
+    ]
+    neighbours = KNeighborsClassifier(min(9, len(some)), algorithm="brute", n_jobs=1)
+    with threadpool_limits(limits=1):
+        fitted: list[_Classifier] = [model.fit(x, y) for model in trees]
+        fitted.append(_fit_quietly(neighbours, x[some], y[some]))
+        fitted += [_fit_quietly(model, x[few], y[few]) for model in smooth]
+    return PlausibleModels(tuple(fitted), classes)
+
+
+def _with_every_class(y: Codes, order: NDArray[np.intp], most: int, classes: int) -> NDArray[np.intp]:
+    """The first rows of the order, `most` at the most; all of them where a class would be lacking."""
+    rows = order[:most]
+    return rows if len(np.unique(y[rows])) == classes else order

@@ -1,0 +1,138 @@
+"""Training from top to bottom: teach the surrogate, train the generator, distil, settle, calibrate, and the dial."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from ..config import Config
+from ..datasets.dataset import Labelled
+from ..device import find_device
+from ..ensemble.meter import QueryMeter
+from ..ensemble.protocol import Ensemble
+from ..errors import DataError
+from ..model import Calibration, RecourseModel
+from ..networks.density import make_proxy, noise_bound
+from ..networks.surrogate import SurrogatePair
+from ..networks.velocity import make_velocity
+from ..search.frontier import measure_frontier
+from ..search.scoring import measure_usual_scores
+from ..space.anchors import Anchors, choose_anchors
+from ..space.encoding import Encoder
+from ..space.snapping import Snapper
+from .acquisition import distill, practise
+from .checkpoint import Checkpoints, straight
+from .feature_selection import flowing_features
+from .generator_trainer import GeneratorTrainer, training_boxes
+from .pseudo_labels import FreeLessons, mix_points
+from .ranker_trainer import with_scout
+from .run_state import RunState, flowing_of
+from .schedule import Report, silent
+from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
+from .teachers import fit_plausible
+
+FREE_LESSONS = 12_000
+
+
+def train(
+    encoder: Encoder,
+    training: Labelled,
+    validation: Labelled,
+    ensemble: Ensemble,
+    config: Config,
+    *,
+    seed: int = 0,
+    query_limit: int | None = None,
+    report: Report = silent,
+    checkpoints: Checkpoints | None = None,
+) -> RecourseModel:
+    """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble.
+
+    A run that goes on from a checkpoint ends in the same bits as one that was never interrupted.
+    """
+    classes, device = len(encoder.schema.classes), find_device(config.device)
+    if len(np.unique(training.labels)) < classes:
+        raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
+    if not len(validation):
+        raise DataError("The validation split has no record to measure the dial on; give at least one.")
+    meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
+    fitted = config.surrogate.fitted(len(training), len(ensemble.member_names))
+    config = replace(_within(config, meter.limit), surrogate=fitted)
+    random = torch.Generator(device=device).manual_seed(seed)
+    resume = None if checkpoints is None else checkpoints.resume
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        data = _training_data(encoder, training, config, device)
+        flowing = flowing_features(encoder, data, config, seed) if resume is None else flowing_of(resume)
+        snapper = Snapper(encoder, device)
+        pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
+        velocity = make_velocity(encoder.width, classes, config.flow).to(device)
+    surrogate = SurrogateTrainer(pair, data, config, random)
+    if config.surrogate.plausible:
+        surrogate.free = _free_lessons(encoder, training, data, config, seed)
+        if resume is None:
+            surrogate.free.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
+    state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
+    steps = straight if checkpoints is None else checkpoints.steps(state)
+    surrogate.pretrain(report, steps)
+    boxes = training_boxes(encoder, training.records, flowing, device)
+    score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, state.proxy_random(resume))
+    state.generator = generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
+    generator.train(surrogate, report, steps)
+    model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
+    distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
+    if config.distill.rounds:
+        practice = partial(practise, model, training.records, training.labels, surrogate, state.choices)
+        surrogate.settle(practice, report, steps)
+    pair.eval()
+    anchors = _anchors(model, surrogate, training, seed)
+    calibration = fit_calibration(pair, surrogate.bought, classes)
+    model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
+    learned, checked = ((split.records, split.labels) for split in (training, validation))
+    model = with_scout(model, learned, checked, seed)
+    return replace(
+        model,
+        frontier=measure_frontier(model, validation.records, validation.labels, seed),
+        usual_scores=measure_usual_scores(model, validation.records, validation.labels),
+    )
+
+
+def _served(config: Config) -> Config:
+    """The configuration that the model is served with: a fixed grid, so that no answer depends on its batch."""
+    if config.flow.solver != "dopri5":
+        return config
+    return replace(config, flow=replace(config.flow, solver="rk4", steps=max(config.flow.steps, 8), adjoint=False))
+
+
+def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labelled, seed: int) -> Anchors:
+    encoder, free = model.encoder, surrogate.free
+    if free is None:
+        return Anchors.none(encoder.width)
+    flows = np.array([name in model.flowing for name in encoder.schema.names])[encoder.feature_of_column]
+    points, random = encoder.encode(training.records), np.random.default_rng(seed)
+    pool, shares = free.points.cpu().numpy().astype(np.float64), free.shares.cpu().numpy()
+    return choose_anchors(pool, shares, points, training.labels, flows, random)
+
+
+def _within(config: Config, limit: int) -> Config:
+    """The configuration with no more rounds and queries than the limit pays for."""
+    distill = config.distill
+    if config.queries <= limit:
+        return config
+    if limit < distill.rounds:
+        return replace(config, distill=replace(distill, rounds=limit, queries=min(distill.queries, 1)))
+    return replace(config, distill=replace(distill, queries=limit // distill.rounds))
+
+
+def _training_data(encoder: Encoder, training: Labelled, config: Config, device: torch.device) -> TrainingData:
+    points = torch.from_numpy(encoder.encode(training.records).astype(np.float32)).to(device)
+    labels = torch.from_numpy(training.labels).to(device)
+    return TrainingData(points, labels, noise_bound(points, config.noise))
+
+
+def _free_lessons(encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int) -> FreeLessons:
+    """The plausible models, with nothing to vote on yet."""
+    classes = len(encoder.schema.classes)
+    plausible = fit_plausible(encoder.encode(training.records), training.labels, classes, seed)
+    return FreeLessons(plausible, encoder.width, config.surrogate.heads or 1, data.points.device)
