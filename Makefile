@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A server of the Open Inference Protocol v2 for the tests; its own environment, because its pins are not ours.
 MLSERVER := .venv-mlserver
-MLSERVER_PINS := tests/app/blackbox/mlserver/constraints.txt
+MLSERVER_PINS := tests/app/ensembles/mlserver/constraints.txt
 # DiCE and NICE for the comparison in benchmarks/; their own environment, because they want older packages.
 RIVALS := .venv-rivals
 RIVALS_PINS := benchmarks/rivals/foreign/constraints.txt

@@ -22,7 +22,7 @@ import httpx
 
 from tests.app.redis_server import own_redis
 from tests.app.servers import new_database, postgres_url
-from tests.docker import compose
+from tests.system import compose
 
 Mode: TypeAlias = Literal["embedded", "production"]
 START_SECONDS = 300.0

@@ -37,8 +37,8 @@ from app.settings import Settings, environment_of
 from tests.app.api.conftest import client
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell
-from tests.app.explaining.lending import APPROVED, Lending, make_lending
-from tests.app.explaining.published import Saved, publish, save_two
+from tests.app.explain.lending import APPROVED, Lending, make_lending
+from tests.app.explain.published import Saved, publish, save_two
 from tests.app.servers import new_database
 from tests.worker.lender import MEMBERS, Lender, reachable
 from tests.worker.lender import lending as lender_server

@@ -20,8 +20,8 @@ from app.resources import Resources
 from app.settings import Settings
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell, SilentExplainer
-from tests.app.blackbox.hostile import HostileServer
-from tests.app.blackbox.hostile import serving as serving_lender
+from tests.app.ensembles.hostile import HostileServer
+from tests.app.ensembles.hostile import serving as serving_lender
 from tests.app.servers import new_database
 
 

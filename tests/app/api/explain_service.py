@@ -21,7 +21,7 @@ from app.settings import Settings
 from tests.app.api.conftest import client
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell
-from tests.app.explaining.published import Saved, activate, publish
+from tests.app.explain.published import Saved, activate, publish
 from worker.explain_server import ExplainerServer
 
 WORKER_KEY = "between us"

@@ -19,7 +19,7 @@ from app.resources import ASKING_SHARE, Resources
 from models.data.records import Value
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
-from tests.app.explaining.test_batcher import until
+from tests.app.explain.test_batcher import until
 
 SECRET = "token-of-the-lender"
 

@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from app.explain.answer import ExplainAnswerBody
 from app.settings import Settings
 from tests.app.api.explain_service import MODEL, WORKER_KEY, ExplainService, Lender, explain_service
-from tests.app.explaining.lending import Lending, make_lending
-from tests.app.explaining.published import Saved, save_two
+from tests.app.explain.lending import Lending, make_lending
+from tests.app.explain.published import Saved, save_two
 from tests.app.servers import new_database
 
 JSON = {"Content-Type": "application/json"}

@@ -18,7 +18,7 @@ from app.db.tables import Role, utc_now
 from app.ensembles import directory
 from tests.app.api.conftest import Service
 from tests.app.conftest import Customer
-from tests.app.services.test_explain import publish
+from tests.app.explain.test_service import publish
 
 JSON = {"Content-Type": "application/json"}
 USUAL = {"model": "loans", "records": [{"income": 1200.5, "purpose": "car"}], "target": "yes"}

@@ -21,8 +21,8 @@ from app.db.engine import open_database
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
 from app.settings import Settings
-from tests.app.explaining.lending import make_lending
-from tests.app.explaining.published import publish, save_two
+from tests.app.explain.lending import make_lending
+from tests.app.explain.published import publish, save_two
 from tests.running_service import free_port
 
 MODEL = "loans"

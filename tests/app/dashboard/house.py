@@ -17,8 +17,8 @@ from app.train import jobs
 from app.train.jobs import Claim
 from models.data.records import Value
 from tests.app.api.explain_service import MODEL, Lender, explain_service
-from tests.app.explaining.lending import APPROVED, Lending
-from tests.app.explaining.published import Saved
+from tests.app.explain.lending import APPROVED, Lending
+from tests.app.explain.published import Saved
 from worker.held_job import HeldJob
 
 METRICS = {

@@ -1,0 +1,247 @@
+"""Remote black boxes, against a server that behaves well or badly."""
+
+import logging
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from app.concurrency import Deadline
+from app.ensembles.address import AddressPolicy
+from app.ensembles.blackbox import BoxAnswer
+from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.remote import BreakerPolicy, RemoteBlackBox
+from app.errors import EndpointError
+from models.data.schema import Feature, Kind, Schema
+from models.errors import ConfigError, EnsembleError
+from tests.app.ensembles.hostile import HostileServer, serving
+
+HOST = "models.lender.test"
+SECRET = "token-of-the-lender"
+SCHEMA = Schema((Feature("income", Kind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
+RECORDS = np.array([[1.0], [np.nan], [2.5]])
+Ask: TypeAlias = Callable[..., BoxAnswer]
+
+
+async def loopback(host: str, port: int) -> list[str]:
+    return ["127.0.0.1"]
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with serving() as server:
+        yield server
+
+
+def policy_for(port: int) -> AddressPolicy:
+    return AddressPolicy.parse([f"{HOST}:{port}"], ["127.0.0.0/8"], plain_http=True)
+
+
+def endpoint(server: HostileServer, behaviour: str, seconds: float = 5.0) -> Endpoint:
+    url = f"http://{HOST}:{server.port}"
+    return Endpoint(url, behaviour, ("forest",), credential=SecretStr(SECRET), seconds=seconds, max_bytes=100_000)
+
+
+def box_for(server: HostileServer, *endpoints: Endpoint, breakers: BreakerPolicy | None = None) -> RemoteBlackBox:
+    return RemoteBlackBox(SCHEMA, endpoints, policy_for(server.port), breakers, loopback)
+
+
+def ask(server: HostileServer, behaviour: str, seconds: float = 5.0, deadline: float = 10.0) -> BoxAnswer:
+    with box_for(server, endpoint(server, behaviour, seconds)) as box:
+        return box.ask(RECORDS, (0,), Deadline.after(deadline))
+
+
+@pytest.mark.parametrize("behaviour", ["good", "nested", "slow"])
+def test_a_good_answer(server: HostileServer, behaviour: str) -> None:
+    answer = ask(server, behaviour)
+    assert answer.missing == ()
+    np.testing.assert_array_equal(answer.probabilities, np.full((1, 3, 2), [0.25, 0.75]))
+    assert server.requests == [(f"/v2/models/{behaviour}/infer", f"Bearer {SECRET}")]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "passing"),
+    [
+        ("status_500", "status 500", True),
+        ("status_404", "status 404", False),
+        ("redirect", "redirect", False),
+        ("compressed", "compressed", False),
+        ("oversized", "announced 1000000000000 bytes", False),
+        ("endless", "more than the 100000 bytes", False),
+        ("garbage", "not JSON", False),
+        ("deep", "not JSON", False),
+        ("no_outputs", "list of outputs", False),
+        ("one_missing", "no float output 'predict_proba' of shape", False),
+        ("transposed", "no float output", False),
+        ("short", "no float output", False),
+        ("text", "no float output", False),
+        ("huge", "no float output", False),
+        ("odd_type", "no float output", False),
+    ],
+)
+def test_a_bad_answer_is_a_missing_vote(server: HostileServer, behaviour: str, reason: str, passing: bool) -> None:
+    answer = ask(server, behaviour)
+    (vote,) = answer.missing
+    assert (vote.member, vote.passing) == ("forest", passing)
+    assert reason in vote.reason
+    assert np.isnan(answer.probabilities).all()
+    assert len(server.requests) == 1, "a redirect is not followed"
+
+
+@pytest.mark.parametrize("behaviour", ["drip", "drip_headers", "silence"])
+@pytest.mark.parametrize(("seconds", "deadline"), [(0.4, 10.0), (10.0, 0.4)])
+def test_the_whole_call_has_a_time_limit(
+    server: HostileServer, behaviour: str, seconds: float, deadline: float
+) -> None:
+    """Its own, or what the request has left, whichever is shorter; however busily the server drips."""
+    began = time.monotonic()
+    answer = ask(server, behaviour, seconds, deadline)
+    assert 0.3 < time.monotonic() - began < 3.0
+    assert [(vote.reason, vote.passing) for vote in answer.missing] == [("took too long", True)]
+
+
+def test_nobody_listens(server: HostileServer) -> None:
+    url = f"http://{HOST}:1"
+    with RemoteBlackBox(SCHEMA, (Endpoint(url, "m", ("forest",)),), policy_for(1), None, loopback) as box:
+        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+    assert (vote.reason, vote.passing) == ("could not be reached (ConnectError)", True)
+
+
+def test_endpoints_are_asked_at_the_same_time_and_only_for_who_is_wanted(server: HostileServer) -> None:
+    url = f"http://{HOST}:{server.port}"
+    several = Endpoint(url, "slow", ("a", "b"))
+    others = tuple(Endpoint(url, "slow", (name,)) for name in ("c", "d", "e"))
+    with box_for(server, several, *others) as box:
+        began = time.monotonic()
+        answer = box.ask(RECORDS, (4, 1, 2), Deadline.never())
+        took = time.monotonic() - began
+    assert (answer.probabilities.shape, answer.missing) == ((3, 3, 2), ())
+    assert len(server.requests) == 3
+    assert took < 0.8, "three answers of 0.3 s each"
+
+
+def test_one_endpoint_for_all_that_forgets_a_member(server: HostileServer) -> None:
+    several = Endpoint(f"http://{HOST}:{server.port}", "one_missing", ("a", "b"))
+    with box_for(server, several) as box:
+        answer = box.ask(RECORDS, (0, 1), Deadline.never())
+    assert [vote.member for vote in answer.missing] == ["a"]
+    assert np.isnan(answer.probabilities).any(axis=(1, 2)).tolist() == [True, False]
+
+
+def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer) -> None:
+    server.behaviour = "status_500"
+    breakers = BreakerPolicy(threshold=2, cooldown=0.3)
+    url = f"http://{HOST}:{server.port}"
+    with box_for(server, Endpoint(url, "m", ("forest",)), breakers=breakers) as box:
+        for _ in range(2):
+            assert box.reachable() == {0}
+            box.ask(RECORDS, (0,), Deadline.never())
+        assert box.reachable() == frozenset()
+        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+        assert ("rests" in vote.reason, len(server.requests)) == (True, 2)
+        time.sleep(0.35)
+        box.ask(RECORDS, (0,), Deadline.never())
+        assert (box.reachable(), len(server.requests)) == (frozenset(), 3), "one failed try, and it rests again"
+        time.sleep(0.35)
+        server.behaviour = "good"
+        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
+        assert box.reachable() == {0}
+
+
+def test_the_credential_is_in_no_log_and_no_text(server: HostileServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answer = ask(server, "status_500")
+    assert server.requests[0][1] == f"Bearer {SECRET}"
+    assert caplog.records, "httpx logs at this level, so an empty log would prove nothing"
+    shown = [*(record.getMessage() for record in caplog.records), repr(answer), repr(endpoint(server, "good"))]
+    assert not any(SECRET in text for text in shown)
+    assert "the secret token" not in repr(answer), "a server's words do not travel further either"
+
+
+def test_a_name_that_changes_its_address_is_caught(server: HostileServer) -> None:
+    """The address that was checked is the one that is connected to, and the next call checks anew."""
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
+
+    with RemoteBlackBox(SCHEMA, (endpoint(server, "good"),), policy_for(server.port), None, rebinding) as box:
+        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
+        assert asked == [HOST], "one resolution a call: there is no second one to lie in"
+        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+    assert ("10.0.0.1, which is not public" in vote.reason, vote.passing) == (True, False)
+    assert len(server.requests) == 1
+
+
+def test_proxies_of_the_environment_are_ignored(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert ask(server, "good").missing == ()
+
+
+def test_wrong_endpoints_are_refused_at_once(server: HostileServer) -> None:
+    with pytest.raises(EndpointError, match="not in RECOURSE_BLACKBOX_HOSTS"):
+        box_for(server, Endpoint("http://elsewhere.example", "m", ("forest",)))
+    with pytest.raises(ConfigError, match="two endpoints answer for one member"):
+        box_for(server, endpoint(server, "good"), endpoint(server, "slow"))
+    with pytest.raises(ConfigError, match="no member"):
+        Endpoint("https://x", "m", ())
+    with pytest.raises(ConfigError, match="2 members, but 1 outputs"):
+        Endpoint("https://x", "m", ("a", "b"), ("a",))
+
+
+def test_a_model_name_stays_inside_its_path(server: HostileServer) -> None:
+    server.behaviour = "good"
+    ask(server, "../../admin?x=")
+    assert server.requests[0][0] == "/v2/models/..%2F..%2Fadmin%3Fx%3D/infer"
+
+
+def test_an_infinite_number_is_not_sent(server: HostileServer) -> None:
+    url = f"http://{HOST}:{server.port}"
+    with box_for(server, Endpoint(url, "good", ("forest",), layout=Layout.MATRIX)) as box:
+        with pytest.raises(EnsembleError, match="infinite"):
+            box.ask(np.array([[np.inf]]), (0,), Deadline.never())
+        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
+        assert box.reachable() == {0}
+    assert len(server.requests) == 1
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with key.pem and cert.pem for HOST."""
+    folder = tmp_path_factory.mktemp("tls")
+    subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize(("host", "answers"), [(HOST, True), ("other.lender.test", False)])
+def test_tls_checks_the_name_although_the_address_is_pinned(certificate: Path, host: str, answers: bool) -> None:
+    serving_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving_side.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    trusting = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    with serving(serving_side) as server:
+        policy = AddressPolicy.parse([f"{host}:{server.port}"], ["127.0.0.0/8"], plain_http=False)
+        secure = Endpoint(f"https://{host}:{server.port}", "good", ("forest",))
+        with RemoteBlackBox(SCHEMA, (secure,), policy, None, loopback, trusting) as box:
+            answer = box.ask(RECORDS, (0,), Deadline.never())
+    assert (answer.missing == ()) is answers

@@ -1,0 +1,65 @@
+"""Threads that tenants share."""
+
+import asyncio
+from collections.abc import Callable
+from threading import Event
+
+import pytest
+
+from app.concurrency import SharedThreads
+from tests.app.explain.test_batcher import until
+
+
+def test_no_tenant_holds_all_threads() -> None:
+    begun, gate = list[int](), Event()
+
+    def work(tenant_id: int) -> Callable[[], int]:
+        def wait() -> int:
+            begun.append(tenant_id)
+            assert gate.wait(60)
+            return tenant_id
+
+        return wait
+
+    async def scenario() -> None:
+        threads = SharedThreads(3, share=2)
+        slow = [asyncio.create_task(threads.run(1, work(1))) for _ in range(4)]
+        await until(lambda: begun == [1, 1])
+        other = asyncio.create_task(threads.run(2, work(2)))
+        await until(lambda: begun == [1, 1, 2])
+        gate.set()
+        assert await asyncio.gather(*slow, other) == [1, 1, 1, 1, 2]
+        threads.close()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        gate.set()
+
+
+def test_work_that_nobody_waits_for_any_more_still_counts() -> None:
+    begun, gate = list[str](), Event()
+
+    def wait() -> None:
+        begun.append("slow")
+        assert gate.wait(60)
+
+    async def scenario() -> None:
+        threads = SharedThreads(2, share=1)
+        first = asyncio.create_task(threads.run(1, wait))
+        await until(lambda: begun == ["slow"])
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(threads.run(1, lambda: begun.append("second")))
+        await threads.run(2, lambda: begun.append("other"))
+        await asyncio.sleep(0.05)
+        assert begun == ["slow", "other"]
+        gate.set()
+        await second
+        threads.close()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        gate.set()
