@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from pytorch_tabnet.tab_model import TabNetClassifier
 from xgboost import DMatrix
 
 from models.ensemble.forest import Forest
