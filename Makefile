@@ -10,7 +10,7 @@ MLSERVER_PINS := tests/app/ensembles/mlserver/constraints.txt
 RIVALS := .venv-rivals
 RIVALS_PINS := benchmarks/rivals/foreign/constraints.txt
 WORKERS ?= 2
-SOURCES := app models worker tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
+SOURCES := app models worker client/recourse_client tests $(patsubst %/__init__.py,%,$(wildcard benchmarks/__init__.py))
 
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
@@ -19,12 +19,12 @@ export OMP_NUM_THREADS ?= 1
 
 setup: $(STAMP)
 
-# Twice quiet: errors are shown, what setuptools has to say of editable installs is not.
-$(STAMP): pyproject.toml constraints.txt
+# Twice quiet: errors are shown, nothing else.
+$(STAMP): pyproject.toml client/pyproject.toml constraints.txt
 	@echo "Installing packages into $(VENV): a few minutes the first time."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --constraint constraints.txt pip
-	@$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ./client --editable '.[dev]'
 	@touch $@
 
 $(MLSERVER)/.installed: $(MLSERVER_PINS)

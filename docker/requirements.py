@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path("pyproject.toml")
+OURS = "recourse-client"
+"""It is installed from its own folder, with the code."""
 
 
 def requirements(groups: list[str]) -> list[str]:
@@ -13,7 +15,7 @@ def requirements(groups: list[str]) -> list[str]:
     found: list[str] = list(project["dependencies"])
     for group in groups:
         found += project["optional-dependencies"][group]
-    return found
+    return [name for name in found if not name.startswith(OURS)]
 
 
 if __name__ == "__main__":

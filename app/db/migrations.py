@@ -13,7 +13,9 @@ from app.db.engine import Database
 from app.db.tables import Tables
 from models.errors import ConfigError
 
-PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+HERE = Path(__file__).resolve()
+CHECKOUT, WHEEL = HERE.parents[2] / "migrations", HERE.parents[1] / "migrations"
+"""Where the migrations stand: beside `app` in a checkout, inside of it once a wheel is installed."""
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
@@ -36,7 +38,7 @@ def current_revision(database: Database) -> str | None:
 
 def newest_revision() -> str | None:
     """The revision that this program was written for."""
-    return ScriptDirectory.from_config(Config(toml_file=PROJECT)).get_current_head()
+    return ScriptDirectory(scripts()).get_current_head()
 
 
 def differences(database: Database) -> list[str]:
@@ -46,11 +48,16 @@ def differences(database: Database) -> list[str]:
         return [str(difference) for difference in compare_metadata(context, Tables.metadata)]
 
 
+def scripts() -> Path:
+    """The folder of the migrations."""
+    for folder in (CHECKOUT, WHEEL):
+        if (folder / "env.py").is_file():
+            return folder
+    raise ConfigError(f"the migrations are neither in {CHECKOUT} nor in {WHEEL}: install the package again")
+
+
 def _configuration(connection: Connection) -> Config:
-    if not PROJECT.exists():
-        raise ConfigError(
-            f"the migrations are found through {PROJECT}, which is missing: run from a checkout or our image"
-        )
-    configuration = Config(toml_file=PROJECT)
+    configuration = Config()
+    configuration.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     configuration.attributes["connection"] = connection
     return configuration

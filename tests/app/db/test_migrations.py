@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, inspect, text
 from sqlalchemy.exc import DBAPIError
@@ -32,7 +31,7 @@ def test_migrations_have_every_check_of_the_tables(database: Database) -> None:
 
 
 def test_one_linear_history() -> None:
-    scripts = ScriptDirectory.from_config(Config(toml_file=migrations.PROJECT))
+    scripts = ScriptDirectory(migrations.scripts())
     assert len(scripts.get_heads()) == 1
     assert all(not script.is_branch_point and not script.is_merge_point for script in scripts.walk_revisions())
 
@@ -80,10 +79,12 @@ def test_a_counter_cannot_pass_its_ceiling(database: Database, customer: Custome
         connection.execute(text("UPDATE accounts SET reserved = 11"))
 
 
-def test_no_pyproject_no_migration(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(migrations, "PROJECT", tmp_path / "pyproject.toml")
+def test_without_its_scripts_nothing_is_migrated(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(migrations, "CHECKOUT", tmp_path / "migrations")
     database = open_database(empty_database_url)
-    with pytest.raises(ConfigError, match=r"pyproject\.toml, which is missing"):
+    with pytest.raises(ConfigError, match="install the package again"):
         migrations.upgrade(database)
     database.close()
 
