@@ -33,9 +33,10 @@ from app.ledger.ledger import Ledger
 from app.train.request import Plan, TrainRequest
 from models.data.schema import Schema, override_table
 from models.datasets.dataset import Study
-from models.ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
+from models.ensemble.local import EnsembleProgress, LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.errors import ArtifactError, QueryLimitError, RecourseError, SchemaError
+from models.training.pipeline import fit_ensemble
 from worker.context import Bench, JobStore
 from worker.held_job import HeldJob
 from worker.progress import Progress
@@ -129,11 +130,7 @@ def _train_one(
     def report(at: EnsembleProgress) -> None:
         progress.ensemble(replace(at, done=before + at.done, total=total))
 
-    training = study.training
-    trained = train_local_ensemble(
-        study.encoder, training.records, training.labels, request.mode, (name,), request.seed, report
-    )
-    store.keep_member(trained)
+    store.keep_member(fit_ensemble(study, (name,), request.mode, request.seed, report))
 
 
 log = structlog.get_logger()
@@ -185,11 +182,11 @@ def reserve_plan(held: HeldJob, ledger: Ledger, ensemble_id: int, plan: Plan) ->
     try:
         reservation = reserve(held, ledger, ensemble_id, plan.total)
     except QueryLimitError as error:
-        if not plan.oracle_records:
+        if not plan.measure.oracle_records:
             raise
         plan = plan.without_oracle(str(error))
         reservation = reserve(held, ledger, ensemble_id, plan.total)
-    if reservation is not None and plan.oracle_records and reservation.amount < plan.total:
+    if reservation is not None and plan.measure.oracle_records and reservation.amount < plan.total:
         plan = plan.without_oracle(f"{reservation.amount} queries are reserved, {plan.total} would be needed")
     if plan.skipped is not None:
         held.log(f"Not compared with the oracle: {plan.skipped}.")

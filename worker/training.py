@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from app.artifacts import ArtifactStore, check_digest
-from app.commands.train_run import check_top_features, with_overrides
 from app.datasets import service
 from app.datasets.reader import TableLimits, read_table
 from app.db.tables import AnyRow, utc_now
@@ -29,10 +28,11 @@ from models.data.schema import Schema
 from models.datasets.dataset import Dataset, Study, make_study, study_of
 from models.ensemble.local import LocalEnsemble
 from models.errors import ConfigError
+from models.evaluation.measure import measure
 from models.model import RecourseModel
 from models.storage.artifact import save_model
 from models.training.checkpoint import Checkpoints
-from models.training.train import train
+from models.training.pipeline import check_top_features, fit_model, member_accuracy, with_overrides
 from worker.context import Bench
 from worker.ensemble import (
     BlackBoxes,
@@ -46,7 +46,6 @@ from worker.ensemble import (
     train_local,
 )
 from worker.held_job import HeldJob
-from worker.measure import measure, member_accuracy
 from worker.progress import Units
 
 
@@ -174,24 +173,17 @@ def _make(
     """Train, then measure."""
     model = _train(bench, request, plan, study, asked)
     bench.progress.show("measure")
-    metrics = measure(model, study, asked, plan, request.seed)
+    metrics = measure(model, study, asked, plan.measure, request.seed)
+    if plan.skipped is not None:
+        metrics["beside_oracle"] = {"skipped": plan.skipped}
     metrics |= {"queries": bench.progress.queries(), "rows": len(study.training)}
     if boxes.trained is not None:
-        metrics["members"] = member_accuracy(boxes.trained, study)
+        metrics["members"] = member_accuracy(boxes.trained, study.test)
     return Product(model, boxes.trained, boxes.owner, metrics)
 
 
 def _train(bench: Bench, request: TrainRequest, plan: Plan, study: Study, asked: MeteredEnsemble) -> RecourseModel:
     bench.progress.units = Units.of(plan.config, len(study.training))
     seconds = bench.settings.checkpoint_seconds
-    return train(
-        study.encoder,
-        study.training,
-        study.validation,
-        asked,
-        plan.config,
-        seed=request.seed,
-        query_limit=plan.queries,
-        report=bench.progress.report,
-        checkpoints=Checkpoints(bench.files.keep, bench.files.last(), seconds, bench.should_stop),
-    )
+    checkpoints = Checkpoints(bench.files.keep, bench.files.last(), seconds, bench.should_stop)
+    return fit_model(study, asked, plan.config, plan.queries, request.seed, bench.progress.report, checkpoints)

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from app.commands.choices import Tuning
 from app.commands.evaluate import EvaluateOrder
 from app.commands.progress import Bars
 from app.commands.train_config import choose_members, make_config
-from app.commands.train_run import check_top_features, read_data, train_pair
+from app.commands.train_run import read_data
 from models.datasets.dataset import make_study
 from models.device import find_device
+from models.ensemble.recipes import Mode
 from models.evaluation.evaluation import PUBLISHED, EvaluationConfig, Published, Quality, evaluate
+from models.training.pipeline import check_top_features, fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,10 @@ def run_evaluation(order: EvaluateOrder, console: Console) -> Measured:
         console.print(f"{dataset.name}, seed {seed}")
         measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, prices=(), seed=seed)
         with Bars(console) as bars:
-            pair = train_pair(study, order.settings, members, config, limit, seed, bars)
+            mode: Mode = "quick" if order.settings.tuning is Tuning.QUICK else "tuned"
+            fitted = fit(study, members, mode, config, limit, seed, bars.ensemble, bars.report)
             bars.wait("measuring")
             parts = (study.training, study.validation, study.test)
-            found = evaluate(pair.model, pair.ensemble, *parts, measure, train_seconds=pair.train_seconds)
+            found = evaluate(fitted.model, fitted.ensemble, *parts, measure, train_seconds=fitted.train_seconds)
         runs.append(Run(seed, found.qualities))
     return Measured(order, dataset.name, published, tuple(runs))

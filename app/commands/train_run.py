@@ -1,39 +1,26 @@
 """The work of `recourse train`: data, ensemble, training, artifact; nothing is written before all of it is done."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
 
-from app.commands.choices import TrainSettings, Tuning
+from app.commands.choices import Tuning
 from app.commands.data_run import find_data
 from app.commands.files import read_overrides
 from app.commands.progress import Bars
 from app.commands.train import TrainOrder
 from app.commands.train_config import choose_members, make_config
-from models.config import Config
 from models.data.columns import check_columns
 from models.data.schema import override_table
-from models.datasets.dataset import Dataset, Labelled, Study, make_study
+from models.datasets.dataset import Dataset, Study, make_study
 from models.device import find_device
-from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.recipes import Mode
-from models.errors import ConfigError
 from models.model import RecourseModel
 from models.storage.artifact import save_model
-from models.training.train import train
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """A model, and the ensemble that it was distilled from."""
-
-    model: RecourseModel
-    ensemble: LocalEnsemble
-    train_seconds: float
+from models.training.pipeline import check_top_features, fit, member_accuracy, with_overrides
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +31,7 @@ class Trained:
     name: str
     study: Study
     model: RecourseModel
-    members: tuple[str, ...]
-    accuracy: tuple[float, ...]
+    accuracy: dict[str, float]
     query_limit: int
     content_hash: str
     seconds: float
@@ -60,11 +46,12 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     study = make_study(dataset, order.seed)
     check_top_features(config, study)
     with Bars(console) as bars:
-        pair = train_pair(study, order.settings, members, config, limit, order.seed, bars)
-    content_hash = save_model(pair.model, order.out, pair.ensemble)
-    accuracy, names = _accuracy(pair.ensemble, study.test), pair.ensemble.member_names
+        mode: Mode = "quick" if order.settings.tuning is Tuning.QUICK else "tuned"
+        fitted = fit(study, members, mode, config, limit, order.seed, bars.ensemble, bars.report)
+    content_hash = save_model(fitted.model, order.out, fitted.ensemble)
+    accuracy = member_accuracy(fitted.ensemble, study.test)
     seconds = perf_counter() - started
-    return Trained(order, dataset.name, study, pair.model, names, accuracy, limit, content_hash, seconds)
+    return Trained(order, dataset.name, study, fitted.model, accuracy, limit, content_hash, seconds)
 
 
 def read_data(data: str, label: str | None, schema: Path | None) -> Dataset:
@@ -73,14 +60,6 @@ def read_data(data: str, label: str | None, schema: Path | None) -> Dataset:
     dataset = with_overrides(find_data(data, label), label, overrides)
     _check_kinds(dataset)
     return dataset
-
-
-def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, object]) -> Dataset:
-    """The data set with the label that was asked for; a file's overrides win over its own."""
-    merged = dict(override_table(dataset.overrides))
-    for feature, changes in override_table(overrides).items():
-        merged[feature] = {**merged.get(feature, {}), **changes}
-    return replace(dataset, label=label or dataset.label, overrides={"features": merged})
 
 
 def _check_kinds(dataset: Dataset) -> None:
@@ -92,45 +71,3 @@ def _check_kinds(dataset: Dataset) -> None:
         return f"say with --schema that it is a category: {wanted}"
 
     check_columns(dataset.frame, {dataset.label, *said}, way_out)
-
-
-def check_top_features(config: Config, study: Study) -> None:
-    """The choice of features comes late in training; this does not."""
-    features = len(study.encoder.schema.features)
-    if config.top_features is not None and config.top_features > features:
-        raise ConfigError(f"--top-features is {config.top_features}, but there are only {features} features.")
-
-
-def train_pair(
-    study: Study,
-    settings: TrainSettings,
-    members: tuple[str, ...],
-    config: Config,
-    limit: int,
-    seed: int,
-    bars: Bars,
-) -> Pair:
-    """The black boxes, then the model; both learn from the training split alone."""
-    mode: Mode = "quick" if settings.tuning is Tuning.QUICK else "tuned"
-    training = study.training
-    ensemble = train_local_ensemble(
-        study.encoder, training.records, training.labels, mode, members, seed, bars.ensemble
-    )
-    started = perf_counter()
-    model = train(
-        study.encoder,
-        training,
-        study.validation,
-        ensemble,
-        config,
-        seed=seed,
-        query_limit=limit,
-        report=bars.report,
-    )
-    return Pair(model, ensemble, perf_counter() - started)
-
-
-def _accuracy(ensemble: LocalEnsemble, test: Labelled) -> tuple[float, ...]:
-    """The share of the test rows that each member gets right."""
-    right = ensemble.predict_proba(test.records).argmax(axis=2) == test.labels
-    return tuple(float(share) for share in right.mean(axis=1))

@@ -45,7 +45,7 @@ def _members(trained: Trained) -> Table:
     table = Table(title="Black boxes", title_justify="left")
     table.add_column("model")
     table.add_column("accuracy, test rows", justify="right")
-    for name, accuracy in zip(trained.members, trained.accuracy, strict=True):
+    for name, accuracy in trained.accuracy.items():
         table.add_row(name, f"{accuracy:.3f}")
     return table
 

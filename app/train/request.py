@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from app.fields import Body, ColumnName, Document, Name
-from models.config import CHECKS, PRESETS, QUERIES_EACH, Config, afford, scale
+from models.config import PRESETS, Config, MeasureConfig, afford, scale
 from models.data.json_fields import read_flag, read_mapping, read_number, read_text, read_texts
 from models.errors import ConfigError
 
@@ -196,43 +196,45 @@ class TrainBody(Body):
 
 
 CHECK_SHARE = 10
-"""Of a limit that the user sets, at most one in so many queries goes into that."""
+"""Of a limit that the user sets, at most one query in so many goes into the checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """At most `queries` records are bought to learn from, `checks` to measure with, and more for `oracle_records`.
+    """What a job's queries are for: at most `queries` records are bought to learn from, the others measure.
 
     skipped says why there is no comparison with the oracle although one was asked for.
     """
 
     config: Config
     queries: int
-    checks: int
-    oracle_records: int
+    measure: MeasureConfig
     skipped: str | None = None
 
     @property
     def total(self) -> int:
-        return self.queries + self.checks + self.oracle_records * QUERIES_EACH
+        return self.queries + self.measure.queries
 
     def without_oracle(self, reason: str) -> "Plan":
-        return replace(self, oracle_records=0, skipped=reason)
+        return replace(self, measure=replace(self.measure, oracle_records=0), skipped=reason)
 
 
 def make_plan(request: TrainRequest, device: str) -> Plan:
+    """Learning comes first: the comparison with the oracle is left out where the limit has no room for it."""
     config = scale(PRESETS[request.preset](), request.effort)
     config = replace(config, device=device, top_features=request.top_features)
+    measure = MeasureConfig(oracle_records=request.compared)
     if request.queries is None:
-        return Plan(config, config.queries, CHECKS, request.compared)
-    checks = min(CHECKS, request.queries // CHECK_SHARE)
-    left = request.queries - checks
-    compared = request.compared * QUERIES_EACH
-    if left - compared >= config.queries:
-        queries = left - compared
-        return Plan(afford(config, queries), queries, checks, request.compared)
-    plan = Plan(afford(config, left), left, checks, 0)
+        return Plan(config, config.queries, measure)
+    least = config.queries + measure.queries
+    measure = replace(measure, checks=min(measure.checks, request.queries // CHECK_SHARE))
+    left = request.queries - measure.queries
+    if left >= config.queries:
+        return Plan(afford(config, left), left, measure)
+    left = request.queries - measure.checks
+    plan = Plan(afford(config, left), left, replace(measure, oracle_records=0))
     if not request.compared:
         return plan
+    compared = request.compared * measure.queries_each
     fact = f"{request.compared} records would take {compared} of the job's {request.queries} queries"
-    return plan.without_oracle(f"{fact}; allow it {config.queries + CHECKS + compared}, or compare fewer records")
+    return plan.without_oracle(f"{fact}; allow it {least}, or compare fewer records")

@@ -17,7 +17,7 @@ from app.ledger.audit import check_ledger
 from app.train import service
 from app.train.queue import SpawnedQueue
 from app.train.request import make_plan
-from models.config import QUERIES_EACH
+from models.config import MeasureConfig
 from models.storage.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
 from tests.worker.site import Site, make_site, wait_until
@@ -67,7 +67,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     assert (beside["records"], set(beside["oracle"])) == (2, {"validity", "unanimity", "cost"})
     assert len(version.frontier) > 3
     used = version.metrics["queries"]
-    assert 0 < beside["queries"] <= 2 * QUERIES_EACH < used <= make_plan(asked, "cpu").total
+    assert 0 < beside["queries"] <= 2 * MeasureConfig().queries_each < used <= make_plan(asked, "cpu").total
     assert balance_of(site, "loans") == (used, 0)
     assert check_ledger(site.database) == []
     events = site.events(job_id)

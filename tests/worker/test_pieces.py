@@ -86,9 +86,9 @@ class TestReserve:
         full = make_plan(replace(site.request, queries=None), "cpu")
         made, plan = reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
         assert made is not None and made.amount == plan.total == (1640 if records else 530)
-        assert plan.oracle_records == records
+        assert plan.measure.oracle_records == records
         again, after_a_crash = reserve_plan(hold(site, 2 * LEASE), site.ledger, customer.ensemble_id, full)
-        assert again is not None and (again.id, after_a_crash.oracle_records) == (made.id, records)
+        assert again is not None and (again.id, after_a_crash.measure.oracle_records) == (made.id, records)
         told = [event.payload["message"] for event in site.events(job_id) if event.kind == "log"]
         assert all(line.startswith("Not compared with the oracle: 1640 queries were asked for") for line in told[:1])
         assert bool(told) == (records == 0)

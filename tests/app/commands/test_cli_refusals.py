@@ -78,18 +78,18 @@ def test_a_column_that_is_said_to_be_a_category_is_one(
     file = tmp_path_factory.mktemp("schema") / "schema.json"
     file.write_text('{"features": {"kind": {"kind": "categorical"}}}')
     text = table(kind=AMOUNTS[:30] * 2).to_csv(index=False)
-    assert "--top-features is 9" in train(text, "--schema", file, "--top-features", 9).complaint
+    assert "top_features is 9" in train(text, "--schema", file, "--top-features", 9).complaint
 
 
 def test_a_few_numbers_may_be_categories(train: Callable[..., Outcome]) -> None:
     text = table(kind=["0", "1", "2", "3+"] * 15).to_csv(index=False)
-    assert "--top-features is 9" in train(text, "--top-features", 9).complaint
+    assert "top_features is 9" in train(text, "--top-features", 9).complaint
 
 
 def test_codes_are_categories_even_beside_a_word(train: Callable[..., Outcome]) -> None:
     codes = [f"{n:04}" for n in range(20)]
     text = table(kind=[*codes * 2, *codes[:19], "HQ"]).to_csv(index=False)
-    assert "--top-features is 9" in train(text, "--top-features", 9).complaint
+    assert "top_features is 9" in train(text, "--top-features", 9).complaint
 
 
 @pytest.mark.parametrize("case", BAD_TABLES)
@@ -153,7 +153,7 @@ OPTIONS = {
     "--device tpu": "'tpu'",
     "--device cuda:7": "'cuda:7'",
     "--schema missing.json": "'missing.json'",
-    "--top-features 9": "--top-features is 9",
+    "--top-features 9": "top_features is 9",
 }
 
 

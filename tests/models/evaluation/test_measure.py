@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 
 from models.arrays import Records
-from models.config import ORACLE_QUERIES, QUERIES_EACH, VERIFIED_QUERIES, SearchConfig
+from models.config import MeasureConfig, SearchConfig
 from models.datasets.dataset import Study, make_study
 from models.datasets.loans import loans
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.meter import QueryMeter
 from models.evaluation.evaluation import answered_records
-from models.evaluation.oracle import OracleConfig, oracle
+from models.evaluation.measure import Sample, beside_oracle, bounded_oracle, measure
+from models.evaluation.oracle import oracle
 from models.model import RecourseModel
 from models.search.search import explain
 from models.space.constraints import Constraints, compile_constraints, violations
 from models.training.train import train
 from tests.models.tiny import TINY
-from worker.beside_oracle import NEIGHBOURS, Sample, beside_oracle
 
 COUNT = 6
+CONFIG = MeasureConfig()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +51,9 @@ def lab() -> Lab:
 
 def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
     meter = QueryMeter(lab.members, 10_000)
-    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, seed=0)
+    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, CONFIG, seed=0)
     assert found["records"] == COUNT
-    assert found["queries"] == meter.spent <= COUNT * QUERIES_EACH
+    assert found["queries"] == meter.spent <= COUNT * CONFIG.queries_each
     for way in ("unverified", "verified", "oracle"):
         figures = found[way]
         assert isinstance(figures, dict) and set(figures) == {"validity", "unanimity", "cost"}
@@ -66,19 +67,34 @@ def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
 def test_the_bounded_oracle_keeps_its_limit_the_constraints_and_most_of_the_quality(lab: Lab) -> None:
     sample, encoder, training = lab.sample, lab.study.encoder, lab.study.training
     allowed = compile_constraints(encoder.schema, Constraints(), sample.records)
-    bounded = OracleConfig(COUNT * ORACLE_QUERIES, COUNT * ORACLE_QUERIES // 2, NEIGHBOURS, fractions=4)
+    bounded = bounded_oracle(CONFIG, COUNT)
     few = oracle(lab.members, encoder, training.records, allowed, sample.target, bounded, training.labels)
     free = oracle(lab.members, encoder, training.records, allowed, sample.target, None, training.labels)
-    assert few.queries <= COUNT * ORACLE_QUERIES
+    assert few.queries <= COUNT * CONFIG.oracle_queries
     assert not violations(encoder.schema, sample.records, few.records, allowed).any()
     assert few.agreement.mean() >= free.agreement.mean() - 0.05
 
 
-@pytest.mark.parametrize("limit", [0, 5, COUNT * (1 + VERIFIED_QUERIES)])
+@pytest.mark.parametrize("limit", [0, 5, COUNT * (1 + CONFIG.verified_queries)])
 def test_too_few_queries_are_said_and_never_passed(lab: Lab, limit: int) -> None:
     meter = QueryMeter(lab.members, limit)
-    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, seed=0)
+    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, CONFIG, seed=0)
     assert meter.spent <= limit
     assert "skipped" in found or found["queries"] == meter.spent
     if limit == 0:
         assert "skipped" in found
+
+
+def test_all_of_it_keeps_to_its_queries(lab: Lab) -> None:
+    config = MeasureConfig(records=8, checks=3, oracle_records=2)
+    meter = QueryMeter(lab.members, config.queries)
+    found = measure(lab.model, lab.study, meter, config, seed=0)
+    expected, verified, beside = found["expected"], found["verified"], found["beside_oracle"]
+    assert isinstance(expected, dict) and isinstance(verified, dict) and isinstance(beside, dict)
+    assert (expected["records"], verified["records"], beside["records"]) == (8, 3, 2)
+    assert meter.spent <= config.queries == 3 + 2 * config.queries_each
+
+
+def test_without_a_query_the_surrogate_alone_speaks(lab: Lab) -> None:
+    found = measure(lab.model, lab.study, QueryMeter(lab.members, 0), MeasureConfig(oracle_records=0), seed=0)
+    assert found["verified"] is None and set(found) == {"expected", "verified"}
