@@ -77,7 +77,9 @@ def measure(name: str, model: RecourseModel, ensemble: LocalEnsemble, study: Stu
         rows = random.permutation(len(study.test))[:RECORDS]
         constraints = draw(model, study, random)
         target = 1 - study.test.labels[rows]
-        found = explain(model, study.test.records[rows], target, constraints, SearchConfig(k=2, floor=0.0))
+        found = explain(
+            model, study.test.records[rows], target, constraints, SearchConfig(k=2, min_expected_agreement=0.0)
+        )
         asked += len(rows)
         answers += sum(len(each.counterfactuals) for each in found)
         broken += sum(len(faults(model.encoder.schema.features, constraints, each)) for each in found)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from models.ensemble.recipes import Mode
 from models.errors import ArtifactError
-from models.evaluation.evaluation import DialPoint, Evaluation, Quality
+from models.evaluation.evaluation import Evaluation, MeasuredPoint, Quality
 
 QUALITY_FILE = "quality.json"
 FRONTIER_FILE = "quality-frontier.json"
@@ -38,7 +38,7 @@ class FrontierRow:
     """One setting of the dial in one run."""
 
     job: Job
-    point: DialPoint
+    point: MeasuredPoint
 
 
 class Store:
@@ -104,10 +104,10 @@ def _read_quality(row: dict[str, object]) -> QualityRow:
 
 
 def _read_point(row: dict[str, object]) -> FrontierRow:
-    return FrontierRow(_part(Job, row), _part(DialPoint, row))
+    return FrontierRow(_part(Job, row), _part(MeasuredPoint, row))
 
 
-Part = TypeVar("Part", Job, Quality, DialPoint)
+Part = TypeVar("Part", Job, Quality, MeasuredPoint)
 
 
 def _part(kind: type[Part], row: dict[str, object]) -> Part:

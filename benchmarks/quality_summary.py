@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from benchmarks.quality_store import FrontierRow, QualityRow
-from models.evaluation.evaluation import DialPoint, Method, Published, Quality
+from models.evaluation.evaluation import MeasuredPoint, Method, Published, Quality
 
 Mark: TypeAlias = Literal["beats", "matches within one std", "falls short"]
 
@@ -66,7 +66,7 @@ def summarise(rows: Iterable[QualityRow], dataset: str, method: Method) -> Summa
     return Summary(tuple(row.quality for row in sorted(chosen, key=lambda row: row.job.seed)))
 
 
-def mean_frontier(rows: Iterable[FrontierRow], dataset: str) -> list[DialPoint]:
+def mean_frontier(rows: Iterable[FrontierRow], dataset: str) -> list[MeasuredPoint]:
     """The mean over the seeds at each price, the cheapest first."""
     chosen = [row.point for row in rows if row.job.dataset == dataset]
     points = []
@@ -76,7 +76,7 @@ def mean_frontier(rows: Iterable[FrontierRow], dataset: str) -> list[DialPoint]:
             float(np.mean(values))
             for values in zip(*((point.cost, point.validity, point.unanimity) for point in same), strict=True)
         )
-        points.append(DialPoint(price, cost, validity, unanimity))
+        points.append(MeasuredPoint(price, cost, validity, unanimity))
     return points
 
 
@@ -99,7 +99,7 @@ def validity_at(frontier: Iterable[FrontierRow], dataset: str, cost: float) -> S
 
     None where there is no frontier. A frontier that ends before that cost counts with its end.
     """
-    runs: dict[int, list[DialPoint]] = {}
+    runs: dict[int, list[MeasuredPoint]] = {}
     for row in frontier:
         if row.job.dataset == dataset:
             runs.setdefault(row.job.seed, []).append(row.point)

@@ -37,7 +37,7 @@ CLIENTS = (1, 8, 64)
 SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
-TURNS, WARM_UP = 620, 20
+RANDOM_DIRECTIONS, WARM_UP = 620, 20
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
 
@@ -106,7 +106,7 @@ def take_turns(site: Site, folder: Path, listed: Path, texts: list[str]) -> list
         closing(OneClient(site.url, site.key)) as client,
     ):
         assert engine.stdin is not None and engine.stdout is not None
-        for turn in range(TURNS):
+        for turn in range(RANDOM_DIRECTIONS):
             engine.stdin.write(f"{turn}\n")
             engine.stdin.flush()
             turns.append(Turn(float(engine.stdout.readline()), client.milliseconds(texts[turn % len(texts)])))

@@ -16,9 +16,9 @@ from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
 from models.search.candidates import Candidates, generate
 from models.search.search import explain
-from models.search.selection import best_at_price
+from models.search.selection import best_at_cost_weight
 from models.space.constraints import Constraints, compile_constraints
-from models.space.feasible import Allowed
+from models.space.feasible import FeasibleSet
 
 CANDIDATES = 30
 TOLERANCE = 1e-4
@@ -27,13 +27,13 @@ PARTS = (
     ("constraints", ("prepared.py:prepare", "constraints.py:violations")),
     ("paths of the ODE", ("flow.py:arrive",)),
     ("ways to anchors", ("anchors.py:approach",)),
-    ("the scout", ("scout.py:shortlist",)),
+    ("the ranker", ("ranker.py:shortlist",)),
     ("the rest of the candidates", ("candidates.py:generate_with_own",)),
     ("scores and slopes of moves", ("scoring.py:score_with_slopes",)),
     ("the rest of polishing", ("polishing.py:polish",)),
 )
 INSIDE = {
-    "the rest of the candidates": ("paths of the ODE", "ways to anchors", "the scout"),
+    "the rest of the candidates": ("paths of the ODE", "ways to anchors", "the ranker"),
     "the rest of polishing": ("scores and slopes of moves",),
 }
 
@@ -46,22 +46,24 @@ def adaptive(model: RecourseModel) -> RecourseModel:
 
 def choose(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
     """Generate and select, without polishing: Algorithm 2 and no more."""
-    allowed = _allowed(model, cases)
-    price = np.full(len(cases), config.price)
-    candidates = generate(model, cases.target, allowed, config.candidates, config.seed, price)
-    return _select(model, candidates, cases, allowed, config)
+    feasible = _feasible(model, cases)
+    price = np.full(len(cases), config.cost_weight)
+    candidates = generate(model, cases.target, feasible, config.candidates, config.seed, price)
+    return _select(model, candidates, cases, feasible, config)
 
 
-def _allowed(model: RecourseModel, cases: Cases) -> Allowed:
-    names = frozenset(model.encoder.schema.names) - model.flowing
+def _feasible(model: RecourseModel, cases: Cases) -> FeasibleSet:
+    names = frozenset(model.encoder.schema.names) - model.generated_features
     return compile_constraints(model.encoder.schema, Constraints(immutable=names), cases.records)
 
 
 def _select(
-    model: RecourseModel, candidates: Candidates, cases: Cases, allowed: Allowed, config: SearchConfig
+    model: RecourseModel, candidates: Candidates, cases: Cases, feasible: FeasibleSet, config: SearchConfig
 ) -> Candidates:
-    price = np.full(len(cases), config.price)
-    return best_at_price(model, candidates, cases.target, allowed, price, config.floor, rounds=0, starts=0)
+    price = np.full(len(cases), config.cost_weight)
+    return best_at_cost_weight(
+        model, candidates, cases.target, feasible, price, config.min_expected_agreement, rounds=0, starts=0
+    )
 
 
 def choose_by_trials(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
@@ -69,9 +71,9 @@ def choose_by_trials(model: RecourseModel, cases: Cases, config: SearchConfig) -
 
     Every trial starts at the record itself: where it starts does not change what it takes.
     """
-    allowed = _allowed(model, cases)
-    trials = [generate(model, cases.target, allowed, 1, trial) for trial in range(config.candidates)]
-    return _select(model, reduce(Candidates.beside, trials), cases, allowed, config)
+    feasible = _feasible(model, cases)
+    trials = [generate(model, cases.target, feasible, 1, trial) for trial in range(config.candidates)]
+    return _select(model, reduce(Candidates.beside, trials), cases, feasible, config)
 
 
 def throughput(

@@ -182,6 +182,13 @@ def kept_paper(folder: Path, dataset: str, run: Callable[[], PaperOutcome], shar
     return outcome
 
 
+def _cost_weight_for(model: RecourseModel, cost: float) -> float:
+    """The cost weight at which the validation split's mean cost is `cost`, interpolated along the frontier"""
+    ordered = sorted(model.frontier, key=lambda point: point.cost)
+    logs = [np.log(point.cost_weight) for point in ordered]
+    return float(np.exp(np.interp(cost, [point.cost for point in ordered], logs)))
+
+
 def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int) -> Iterator[Run]:
     """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
     for effort in efforts:
@@ -189,7 +196,9 @@ def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], 
         started = process_time()
         model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
         seconds = process_time() - started
-        search = SearchConfig(price=model.price_for_cost(DIAL_SHARE * wanted.cost), floor=0.0, seed=seed)
+        search = SearchConfig(
+            cost_weight=_cost_weight_for(model, DIAL_SHARE * wanted.cost), min_expected_agreement=0.0, seed=seed
+        )
         validity, paid = judge.measure(model, search)
         steps, schedule = config.generator.steps, fast().generator.steps
         run = Run("fast", effort, steps, schedule, config.distill.rounds, seconds, validity, paid)

@@ -47,16 +47,17 @@ class MeasureConfig:
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """One request. price is the dial: how much agreement a unit of cost must bring; small is robust, large is cheap.
+    """One request.
 
-    floor         the least expected agreement of a valid answer; 0 lets the price alone decide
-    min_agreement the share of black boxes that must accept, and
-    max_queries   how many records may be put to them for each answer; 0: the surrogate alone decides
+    cost_weight             the agreement that a unit of cost must bring (`price` in the API); small is robust
+    min_expected_agreement  the least expected agreement of a valid answer; 0 leaves the decision to the cost weight
+    min_agreement           the share of black boxes that must accept
+    max_queries             how many records may be put to them for each answer; 0: the surrogate alone decides
     """
 
     candidates: int = 30
-    price: float = 0.1
-    floor: float = 0.5
+    cost_weight: float = 0.1
+    min_expected_agreement: float = 0.5
     k: int = 1
     min_agreement: float = 1.0
     max_queries: int = 0
@@ -67,10 +68,10 @@ class SearchConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= 1000:
             raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
-        if not (self.price > 0 and np.isfinite(self.price)):
-            raise ConfigError(f"price is {self.price}; it must be a number above 0.")
-        if not 0 <= self.floor <= 1:
-            raise ConfigError(f"floor is {self.floor}; it must lie between 0 and 1.")
+        if not (self.cost_weight > 0 and np.isfinite(self.cost_weight)):
+            raise ConfigError(f"price is {self.cost_weight}; it must be a number above 0.")
+        if not 0 <= self.min_expected_agreement <= 1:
+            raise ConfigError(f"min_expected_agreement is {self.min_expected_agreement}; it must lie between 0 and 1.")
         if not 1 <= self.k <= 10:
             raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
         if not 0 < self.min_agreement <= 1:
@@ -79,7 +80,7 @@ class SearchConfig:
             raise ConfigError(f"max_queries is {self.max_queries}; it must not be negative.")
 
 
-Solver: TypeAlias = Literal["euler", "midpoint", "ralston", "rk4", "dopri5"]
+Solver: TypeAlias = Literal["euler", "midpoint", "ralston3", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
 
 
@@ -173,7 +174,7 @@ class FlowConfig:
 
     width: int = 48
     context: int | None = 256
-    solver: Solver = "ralston"
+    solver: Solver = "ralston3"
     steps: int = 1
     tolerance: float = 1e-3
     adjoint: bool = False
@@ -266,15 +267,15 @@ class DistillConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoutConfig:
-    """The small network that ranks where paths end (models/scout.py); with 0 steps there is none."""
+class RankerConfig:
+    """The small network that ranks where paths end (models/networks/ranker.py); with 0 steps there is none."""
 
     width: int = 48
     steps: int = 2000
 
     def __post_init__(self) -> None:
-        _at_least("scout.width", self.width, 8)
-        _at_least("scout.steps", self.steps, 0)
+        _at_least("ranker.width", self.width, 8)
+        _at_least("ranker.steps", self.steps, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +288,7 @@ class Config:
     loss: LossConfig = field(default_factory=LossConfig)
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
-    scout: ScoutConfig = field(default_factory=ScoutConfig)
+    ranker: RankerConfig = field(default_factory=RankerConfig)
     top_features: int | None = None
     device: str = "cpu"
 
@@ -322,7 +323,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         distill=DistillConfig(
             surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, settle_steps=0
         ),
-        scout=ScoutConfig(steps=0),
+        ranker=RankerConfig(steps=0),
     )
 
 
@@ -330,7 +331,7 @@ PRESETS = {"fast": fast, "paper": paper}
 
 
 MOST = 10.0
-SCOUT_STEPS = 400
+RANKER_STEPS = 400
 """The scout is trained in a second or two: however little effort, it gets so many of its steps."""
 
 
@@ -354,7 +355,7 @@ def scale(config: Config, effort: float) -> Config:
             generator_steps=scaled(distill.generator_steps),
             settle_steps=scaled(distill.settle_steps),
         ),
-        scout=replace(config.scout, steps=max(scaled(config.scout.steps), min(config.scout.steps, SCOUT_STEPS))),
+        ranker=replace(config.ranker, steps=max(scaled(config.ranker.steps), min(config.ranker.steps, RANKER_STEPS))),
     )
 
 

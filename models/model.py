@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from .config import Config
-from .networks.ranker import Scout
+from .networks.ranker import CandidateRanker
 from .networks.surrogate import SurrogatePair
 from .networks.velocity import Velocity
 from .space.anchors import Anchors
@@ -32,7 +32,7 @@ class Calibration:
 class FrontierPoint:
     """One setting of the dial, measured on the validation split without a query: price, mean cost, mean agreement."""
 
-    price: float
+    cost_weight: float
     cost: float
     agreement: float
 
@@ -50,13 +50,13 @@ class RecourseModel:
     pair: SurrogatePair
     velocity: Velocity
     calibration: Calibration
-    flowing: frozenset[str]
+    generated_features: frozenset[str]
     seed: int
     queries: int = 0
     frontier: tuple[FrontierPoint, ...] = field(default=())
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
-    usual_scores: tuple[tuple[float, ...], ...] = ()
-    scout: Scout | None = None
+    density_quantiles: tuple[tuple[float, ...], ...] = ()
+    ranker: CandidateRanker | None = None
 
     @cached_property
     def device(self) -> torch.device:
@@ -71,9 +71,3 @@ class RecourseModel:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.encoder.schema.classes
-
-    def price_for_cost(self, cost: float) -> float:
-        """The price at which the validation split's mean cost is `cost`, interpolated along the frontier."""
-        ordered = sorted(self.frontier, key=lambda point: point.cost)
-        costs, prices = [point.cost for point in ordered], [np.log(point.price) for point in ordered]
-        return float(np.exp(np.interp(cost, costs, prices)))

@@ -92,7 +92,7 @@ def _version(job_id: UUID, location: str, digest: str, product: Product) -> NewV
         schema=model.encoder.schema.to_json(),
         classes=list(model.classes),
         metrics=product.metrics,
-        frontier=[{"price": at.price, "cost": at.cost, "agreement": at.agreement} for at in model.frontier],
+        frontier=[{"price": at.cost_weight, "cost": at.cost, "agreement": at.agreement} for at in model.frontier],
     )
 
 

@@ -71,8 +71,8 @@ def _search_config(order: ExplainOrder) -> SearchConfig:
         queries = MAX_QUERIES if _has_ensemble(order.folder) else 0
     return SearchConfig(
         candidates=order.candidates,
-        price=order.price,
-        floor=order.robustness,
+        cost_weight=order.price,
+        min_expected_agreement=order.robustness,
         k=order.answers,
         min_agreement=order.min_agreement,
         max_queries=queries,

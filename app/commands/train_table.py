@@ -26,7 +26,11 @@ def next_command(trained: Trained) -> str:
 def _facts(trained: Trained) -> Table:
     model, study, settings = trained.model, trained.study, trained.order.settings
     features = len(model.encoder.schema.features)
-    flowing = f"{features}" if len(model.flowing) == features else f"{features}, of which {len(model.flowing)} flow"
+    flowing = (
+        f"{features}"
+        if len(model.generated_features) == features
+        else f"{features}, of which {len(model.generated_features)} flow"
+    )
     table = Table(show_header=False, title=f"Trained on {trained.name}", title_justify="left")
     table.add_row("classes", ", ".join(model.classes))
     table.add_row("features", flowing)
@@ -57,5 +61,5 @@ def _frontier(frontier: tuple[FrontierPoint, ...]) -> Table:
         table.add_column(heading, justify="right")
     stride = max(1, len(frontier) // SHOWN_POINTS)
     for point in frontier[::stride]:
-        table.add_row(f"{point.price:.3f}", f"{point.cost:.2f}", f"{point.agreement:.0%}")
+        table.add_row(f"{point.cost_weight:.3f}", f"{point.cost:.2f}", f"{point.agreement:.0%}")
     return table

@@ -18,13 +18,13 @@ from models.ensemble.recipes import MEMBER_NAMES, Mode
 from models.evaluation.evaluation import PUBLISHED, Cases, choose_cases
 from models.evaluation.outliers import OutlierDetectors, fit_detectors
 from models.model import RecourseModel
-from models.search.frontier import price_within
+from models.search.frontier import cost_weight_within
 from models.search.scoring import score_points
 from models.space.encoding import Encoder
 
 BUDGET_SHARE = 0.985
 """The dial is set to this share of the cost that is to be met: the test records may cost a little more."""
-DIAL_CASES, LEAST_CASES = 300, 20
+WEIGHT_CASES, LEAST_CASES = 300, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class Bench:
         if wanted is None:
             return SearchConfig(seed=self.seed)
         records, target = self._dial_cases(model)
-        price = price_within(model, records, target, BUDGET_SHARE * wanted, self.seed)
-        return SearchConfig(price=price, floor=0.0, seed=self.seed)
+        price = cost_weight_within(model, records, target, BUDGET_SHARE * wanted, self.seed)
+        return SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=self.seed)
 
     def _dial_cases(self, model: RecourseModel) -> tuple[Records, Targets]:
         """Records (n, F) of the validation split and their targets (n,); all where too few are firm"""
@@ -121,5 +121,5 @@ class Bench:
         doubt = score_points(model, self.encoder.encode(split.records), target).agreement
         order = random.permutation(len(split))
         firm = order[doubt[order] < 1 / len(self.settings.members)]
-        rows = (firm if len(firm) >= LEAST_CASES else order)[:DIAL_CASES]
+        rows = (firm if len(firm) >= LEAST_CASES else order)[:WEIGHT_CASES]
         return split.records[rows], target[rows]

@@ -89,8 +89,8 @@ def _fidelity(bench: Bench, rival: ProductMip | CeFlow) -> float:
 def _limit(bench: Bench) -> Answers:
     """The oracle may ask as often as it likes (METHOD.md, section 8)"""
     cases, training = bench.cases, bench.study.training
-    allowed = compile_constraints(bench.encoder.schema, Constraints(), cases.records)
+    feasible = compile_constraints(bench.encoder.schema, Constraints(), cases.records)
     started = processor_seconds()
-    found = oracle(bench.ensemble, bench.encoder, training.records, allowed, cases.target, labels=training.labels)
+    found = oracle(bench.ensemble, bench.encoder, training.records, feasible, cases.target, labels=training.labels)
     seconds = processor_seconds() - started
     return Answers(cases, found.records, Queries(found.queries, found.queries), 0.0, seconds, "may ask without limit")

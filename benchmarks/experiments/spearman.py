@@ -112,8 +112,8 @@ def light_discriminator(training: Encoded, seed: int) -> Callable[[Encoded], Flo
 def marginal_score(model: RecourseModel, points: Encoded) -> Floats:
     """points (n, D) -> log p(x) / noise (n,): all classes together against the noise, the mean of both networks"""
     with torch.inference_mode():
-        readings = model.pair(torch.from_numpy(points.astype(np.float32)))
-        scores = [torch.logsumexp(each.logits[:, :-1], dim=1) - each.logits[:, -1] for each in readings]
+        outputs = model.pair(torch.from_numpy(points.astype(np.float32)))
+        scores = [torch.logsumexp(each.logits[:, :-1], dim=1) - each.logits[:, -1] for each in outputs]
         mean: Floats = torch.stack(scores).mean(dim=0).double().numpy()
     return mean
 

@@ -28,7 +28,7 @@ VARIANTS = {variant_name(valid, cost): cost / valid for valid in VALID for cost 
 
 def run(bench: Bench, variant: str) -> Measured:
     model, _ = bench.model()
-    search = SearchConfig(price=VARIANTS[variant], floor=0.0, seed=bench.seed)
+    search = SearchConfig(cost_weight=VARIANTS[variant], min_expected_agreement=0.0, seed=bench.seed)
     cost, validity = cost_and_validity(bench, answer(bench, model, search))
     return Measured({"cost": cost, "validity": validity})
 

@@ -16,7 +16,7 @@ from benchmarks.experiments.pictures import COLOURS, PAPER_COLOUR, panels, save
 from benchmarks.experiments.published import PAPER
 from benchmarks.experiments.summary import mean_curve, mean_of
 from models.config import SearchConfig
-from models.search.frontier import PRICES
+from models.search.frontier import COST_WEIGHTS
 
 CHEAP = (3.0, 6.0)
 """Prices above those that the frontier is measured at: some rivals spend very little."""
@@ -39,7 +39,10 @@ def run(bench: Bench, method: str) -> Measured:
 def _dial(bench: Bench, method: str) -> dict[str, list[float]]:
     """What the dial buys on the cases themselves: each rival has its own cost, and is met there"""
     model, _ = bench.model(config_of(bench, method))
-    searches = [SearchConfig(price=price, floor=0.0, seed=bench.seed) for price in (*PRICES, *CHEAP)]
+    searches = [
+        SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=bench.seed)
+        for price in (*COST_WEIGHTS, *CHEAP)
+    ]
     return _curves(bench, "dial", [answer(bench, model, search) for search in searches])
 
 

@@ -17,9 +17,9 @@ def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:
     search = bench.search(model)
     answers = answer(bench, model, search, cases)
     schema = bench.encoder.schema
-    constraints = Constraints(immutable=frozenset(schema.names) - model.flowing)
-    allowed = compile_constraints(schema, constraints, cases.records)
+    constraints = Constraints(immutable=frozenset(schema.names) - model.generated_features)
+    feasible = compile_constraints(schema, constraints, cases.records)
     points = bench.encoder.encode(answers.records)
-    traces = trace(model, cases.target, allowed, points, search.candidates, search.seed)
+    traces = trace(model, cases.target, feasible, points, search.candidates, search.seed)
     way = [[check_record(schema, point.record)[0] for point in points] for points in traces]
     return answers, np.array(way)

@@ -83,12 +83,12 @@ def train_local_ensemble(
     shortlists = {name: SHORTLISTS[mode][name] for name in _check_names(members)}
     classes, x = encoder.schema.classes, encoder.encode(records)
     y = _check_labels(labels, len(x), len(classes))
-    tally = _Tally(sum(shortlist.units for shortlist in shortlists.values()), progress)
+    tally = _Tally(sum(top_candidates.units for top_candidates in shortlists.values()), progress)
     trained: list[Member] = []
     # Without the limit the linear algebra of these small models is slower: its threads wait for each other.
     with threadpool_limits(limits=1):
-        for name, shortlist in shortlists.items():
-            recipe = choose_recipe(shortlist, x, y, len(classes), seed, partial(tally.add, name, "search"))
+        for name, top_candidates in shortlists.items():
+            recipe = choose_recipe(top_candidates, x, y, len(classes), seed, partial(tally.add, name, "search"))
             trained.append(recipe.fit(x, y, len(classes), seed))
             tally.add(name, "fit")
     return LocalEnsemble(encoder, tuple(trained), classes)

@@ -82,17 +82,17 @@ FOLDS = 3
 
 
 def choose_recipe(
-    shortlist: Shortlist, x: Encoded, y: Codes, classes: int, seed: int, scored: Callable[[], None]
+    top_candidates: Shortlist, x: Encoded, y: Codes, classes: int, seed: int, scored: Callable[[], None]
 ) -> Recipe:
     """The recipe of best mean accuracy, the first of equals; x (n, D), y (n,); `scored` is called after each recipe."""
-    if len(shortlist.recipes) == 1:
-        return shortlist.recipes[0]
-    rows = stratified_rows(y, shortlist.rows, seed)
+    if len(top_candidates.recipes) == 1:
+        return top_candidates.recipes[0]
+    rows = stratified_rows(y, top_candidates.rows, seed)
     accuracies = []
-    for recipe in shortlist.recipes:
+    for recipe in top_candidates.recipes:
         accuracies.append(cross_validated_accuracy(recipe, x[rows], y[rows], classes, seed))
         scored()
-    return shortlist.recipes[int(np.argmax(accuracies))]
+    return top_candidates.recipes[int(np.argmax(accuracies))]
 
 
 def cross_validated_accuracy(recipe: Recipe, x: Encoded, y: Codes, classes: int, seed: int) -> float:

@@ -25,7 +25,7 @@ from ..ensemble.votes import votes
 from ..errors import ConfigError, DataError
 from ..model import RecourseModel
 from ..search.answers import Explanation
-from ..search.frontier import PRICES, price_within
+from ..search.frontier import COST_WEIGHTS, cost_weight_within
 from ..search.local_search import count_changes
 from ..search.search import explain
 from ..space.constraints import Constraints, compile_constraints
@@ -35,9 +35,9 @@ from .outliers import OutlierDetectors, fit_detectors
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
-SPARE = 1.0
+STANDARD_ERRORS = 1.0
 """The dial leaves so many standard errors of a cost budget: the test split may cost more than the validation split."""
-DIAL_CASES = 4000
+WEIGHT_CASES = 4000
 """So many records of the validation split set the dial, chosen as the test records are."""
 
 
@@ -56,15 +56,15 @@ class EvaluationConfig:
     oracle_records: int = 200
     max_queries: int = 10
     cost_budget: float | None = None
-    prices: tuple[float, ...] = PRICES
-    dial_records: int = 500
+    prices: tuple[float, ...] = COST_WEIGHTS
+    frontier_records: int = 500
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name, value in (
             ("records", self.records),
             ("oracle_records", self.oracle_records),
-            ("dial_records", self.dial_records),
+            ("dial_records", self.frontier_records),
         ):
             if value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1.")
@@ -99,7 +99,7 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class DialPoint:
+class MeasuredPoint:
     """One setting of the dial on the test split: what the surrogate's search then costs and how well it holds."""
 
     price: float
@@ -113,7 +113,7 @@ class Evaluation:
     """The three methods, and the frontier of the first."""
 
     qualities: tuple[Quality, ...]
-    frontier: tuple[DialPoint, ...]
+    frontier: tuple[MeasuredPoint, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +157,12 @@ def evaluate(
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
     qualities = (
-        judge.quality("densityflow", cases, _search(model, cases, free, ensemble), free.price),
+        judge.quality("densityflow", cases, _search(model, cases, free, ensemble), free.cost_weight),
         judge.quality("densityflow-verified", few, _search(model, few, verified, ensemble), None),
         judge.quality("oracle", few, _limit(model, few, ensemble, training), None),
     )
-    some = cases.first(config.dial_records)
-    return Evaluation(qualities, tuple(judge.dial_point(some, price, config.seed) for price in config.prices))
+    some = cases.first(config.frontier_records)
+    return Evaluation(qualities, tuple(judge.measured_point(some, price, config.seed) for price in config.prices))
 
 
 def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> Cases:
@@ -189,9 +189,9 @@ def _free_search(
     """Search without a query; with a budget the price alone decides, and the validation split sets it."""
     if config.cost_budget is None:
         return SearchConfig(seed=config.seed)
-    cases = choose_cases(ensemble, validation, DIAL_CASES, config.seed)
-    price = price_within(model, cases.records, cases.target, config.cost_budget, config.seed, SPARE)
-    return SearchConfig(price=price, floor=0.0, seed=config.seed)
+    cases = choose_cases(ensemble, validation, WEIGHT_CASES, config.seed)
+    price = cost_weight_within(model, cases.records, cases.target, config.cost_budget, config.seed, STANDARD_ERRORS)
+    return SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=config.seed)
 
 
 def _search(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: Ensemble) -> _Answers:
@@ -216,9 +216,11 @@ def answered_records(encoder: Encoder, records: Records, found: list[Explanation
 def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled) -> _Answers:
     """The oracle, which may change what the model may change."""
     schema = model.encoder.schema
-    allowed = compile_constraints(schema, Constraints(frozenset(schema.names) - model.flowing), cases.records)
+    feasible = compile_constraints(
+        schema, Constraints(frozenset(schema.names) - model.generated_features), cases.records
+    )
     started = perf_counter()
-    found = oracle(ensemble, model.encoder, training.records, allowed, cases.target, labels=training.labels)
+    found = oracle(ensemble, model.encoder, training.records, feasible, cases.target, labels=training.labels)
     seconds = perf_counter() - started
     return _Answers(found.records, np.full(len(cases), found.queries / len(cases)), seconds)
 
@@ -252,12 +254,12 @@ class _Judge:
             price=price,
         )
 
-    def dial_point(self, cases: Cases, price: float, seed: int) -> DialPoint:
-        config = SearchConfig(price=price, floor=0.0, seed=seed)
+    def measured_point(self, cases: Cases, price: float, seed: int) -> MeasuredPoint:
+        config = SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=seed)
         answers = _search(self.model, cases, config, self.ensemble).records
         agreed, encoder = self._votes(answers, cases.target), self.model.encoder
         paid = cost(encoder.encode(answers), encoder.encode(cases.records))
-        return DialPoint(price, float(paid.mean()), float(agreed.mean()), float(agreed.all(axis=0).mean()))
+        return MeasuredPoint(price, float(paid.mean()), float(agreed.mean()), float(agreed.all(axis=0).mean()))
 
     def _votes(self, records: Records, target: Targets) -> NDArray[np.bool_]:
         """records (n, F), target (n,) -> (m, n)"""

@@ -11,7 +11,7 @@ from ..ensemble.meter import QueryMeter
 from ..ensemble.votes import agreement
 from ..errors import QueryLimitError
 from ..space.encoding import Encoder
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 
 Counts = NDArray[np.intp]
 
@@ -38,47 +38,47 @@ class _Singles:
 
 
 def cheapest_changes(
-    meter: QueryMeter, encoder: Encoder, allowed: Allowed, target: Targets, bound: Floats
+    meter: QueryMeter, encoder: Encoder, feasible: FeasibleSet, target: Targets, bound: Floats
 ) -> CheapestChanges:
     """The cheapest change of one or two features that all models accept, where it costs less than bound (n,)
 
     All features are categorical. The search ends early where its next wave would pass the meter's limit.
     """
-    singles = _singles(encoder, allowed)
+    singles = _singles(encoder, feasible)
     pairs = _pairs(singles)
-    count = len(allowed)
-    records, distance = allowed.origin.copy(), np.full(count, np.inf)
+    count = len(feasible)
+    records, distance = feasible.origin.copy(), np.full(count, np.inf)
     costs = np.sqrt(np.concatenate([singles.squares, singles.squares[:, pairs[0]] + singles.squares[:, pairs[1]]], 1))
     order = np.argsort(costs, axis=1, kind="stable")
     start, size = 0, FIRST_WAVE
     pending = np.arange(count)
     while len(pending) and start < costs.shape[1]:
         tried = order[pending, start : start + size]
-        worth = costs[pending[:, None], tried] < bound[pending, None]
-        rows = np.repeat(pending, worth.sum(axis=1))
-        trial = _apply(singles, pairs, allowed.origin[rows], tried[worth])
-        accepted = np.zeros(worth.shape, dtype=np.bool_)
+        cheaper = costs[pending[:, None], tried] < bound[pending, None]
+        rows = np.repeat(pending, cheaper.sum(axis=1))
+        trial = _apply(singles, pairs, feasible.origin[rows], tried[cheaper])
+        accepted = np.zeros(cheaper.shape, dtype=np.bool_)
         try:
-            accepted[worth] = agreement(meter.predict_proba(trial), target[rows]) >= 1.0
+            accepted[cheaper] = agreement(meter.predict_proba(trial), target[rows]) >= 1.0
         except QueryLimitError:
             break
         first = accepted.argmax(axis=1)
         solved = np.flatnonzero(accepted.any(axis=1))
         done, change = pending[solved], tried[solved, first[solved]]
-        records[done], distance[done] = _apply(singles, pairs, allowed.origin[done], change), costs[done, change]
-        pending = pending[~accepted.any(axis=1) & worth.all(axis=1)]
+        records[done], distance[done] = _apply(singles, pairs, feasible.origin[done], change), costs[done, change]
+        pending = pending[~accepted.any(axis=1) & cheaper.all(axis=1)]
         start, size = start + size, 2 * size
     return CheapestChanges(np.isfinite(distance), records, distance)
 
 
-def _singles(encoder: Encoder, allowed: Allowed) -> _Singles:
+def _singles(encoder: Encoder, feasible: FeasibleSet) -> _Singles:
     """One entry for each category of each feature; a record's own category is no change."""
     features, levels, squares = [], [], []
-    origin = encoder.encode(allowed.origin)
+    origin = encoder.encode(feasible.origin)
     for j, feature in enumerate(encoder.schema.features):
         for level in range(len(feature.categories)):
             away = encoder.encode_feature(j, np.array(float(level))) - origin[:, encoder.columns[j]]
-            possible = allowed.movable[:, j] & allowed.levels[:, j, level] & (allowed.origin[:, j] != level)
+            possible = feasible.movable[:, j] & feasible.levels[:, j, level] & (feasible.origin[:, j] != level)
             features.append(j)
             levels.append(level)
             squares.append(np.where(possible, (away**2).sum(axis=1), np.inf))

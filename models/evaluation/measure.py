@@ -141,9 +141,9 @@ def _oracle(
 ) -> Records:
     """It may change what the model may change."""
     schema, count = model.encoder.schema, len(sample.records)
-    allowed = compile_constraints(schema, Constraints(frozenset(schema.names) - model.flowing), sample.records)
+    feasible = compile_constraints(schema, Constraints(frozenset(schema.names) - model.generated_features), sample.records)
     bounded = bounded_oracle(config, count)
-    return oracle(meter, model.encoder, training.records, allowed, sample.target, bounded, training.labels).records
+    return oracle(meter, model.encoder, training.records, feasible, sample.target, bounded, training.labels).records
 
 
 def _figures(model: RecourseModel, meter: QueryMeter, sample: Sample, answers: Records) -> dict[str, float]:

@@ -17,7 +17,7 @@ from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import agreement
 from ..errors import ConfigError, DataError, QueryLimitError
 from ..space.encoding import Encoder, cost
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .exhaustive import cheapest_changes
 
 FIRST_WAVE = 8
@@ -74,7 +74,7 @@ def oracle(
     ensemble: Ensemble,
     encoder: Encoder,
     training: Records,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     target: Targets,
     config: OracleConfig | None = None,
     labels: Targets | None = None,
@@ -87,7 +87,7 @@ def oracle(
     if len(training) == 0:
         raise DataError("The oracle starts from training records, and there are 0; give at least 1.")
     config = config or OracleConfig()
-    asker = _Asker(QueryMeter(ensemble, config.queries), encoder, target, allowed)
+    asker = _Asker(QueryMeter(ensemble, config.queries), encoder, target, feasible)
     current = _nearest_agreeing(asker, training, config, labels)
     active = np.arange(len(target))
     for _ in range(config.rounds):
@@ -116,7 +116,7 @@ class _Asker:
     meter: QueryMeter
     encoder: Encoder
     target: Targets
-    allowed: Allowed
+    feasible: FeasibleSet
 
     def ask(self, records: Records, rows: NDArray[np.intp]) -> Floats:
         """records (r, F), candidates for the cases rows (r,) -> the agreement with their targets (r,)"""
@@ -124,33 +124,33 @@ class _Asker:
 
     def cost(self, records: Records, rows: NDArray[np.intp]) -> Floats:
         """records (r, F) -> their distance from the cases rows (r,)"""
-        return cost(self.encoder.encode(records), self.encoder.encode(self.allowed.origin[rows]))
+        return cost(self.encoder.encode(records), self.encoder.encode(self.feasible.origin[rows]))
 
     def keep_cheaper(self, current: _Current, rows: NDArray[np.intp], trial: Records) -> NDArray[np.bool_]:
         """Take trial (r, F) where it is no dearer and as many models agree -> where that is so (r,)"""
         distance = self.cost(trial, rows)
-        worth = np.flatnonzero(distance < current.cost[rows] - SAME)
+        cheaper = np.flatnonzero(distance < current.cost[rows] - SAME)
         kept = np.zeros(len(rows), dtype=np.bool_)
         try:
-            share = self.ask(trial[worth], rows[worth])
+            share = self.ask(trial[cheaper], rows[cheaper])
         except QueryLimitError:
             return kept
-        kept[worth] = share >= current.agreement[rows[worth]] - SAME
+        kept[cheaper] = share >= current.agreement[rows[cheaper]] - SAME
         taken = rows[kept]
         current.records[taken], current.cost[taken] = trial[kept], distance[kept]
-        current.agreement[taken] = share[kept[worth]]
+        current.agreement[taken] = share[kept[cheaper]]
         return kept
 
 
 def _nearest_agreeing(asker: _Asker, training: Records, config: OracleConfig, labels: Targets | None) -> _Current:
     """The nearest of training (t, F) that, brought within the constraints, all accept; else the most agreeing one."""
-    encoder, allowed = asker.encoder, asker.allowed
-    points, count = encoder.encode(training), len(allowed)
-    distances = _distances(encoder, points, allowed)
+    encoder, feasible = asker.encoder, asker.feasible
+    points, count = encoder.encode(training), len(feasible)
+    distances = _distances(encoder, points, feasible)
     if labels is not None:
         distances = distances + np.where(labels == asker.target[:, None], 0.0, distances.max())
     order = np.argsort(distances, axis=1, kind="stable")[:, : config.neighbours]
-    current = _Current(allowed.origin.copy(), np.full(count, -1.0), np.full(count, np.inf))
+    current = _Current(feasible.origin.copy(), np.full(count, -1.0), np.full(count, np.inf))
     start, size = 0, FIRST_WAVE
     while start < order.shape[1]:
         pending = np.flatnonzero(current.agreement < 1.0 - SAME)
@@ -172,7 +172,7 @@ def _try_neighbours(asker: _Asker, current: _Current, cases: NDArray[np.intp], p
     """Ask for points (p, w, D), w for each of cases (p,), and take the most agreeing, among equals the cheapest."""
     count, each, width = points.shape
     rows = np.repeat(cases, each)
-    trial = asker.encoder.decode(points.reshape(-1, width), allowed=asker.allowed.rows(rows))
+    trial = asker.encoder.decode(points.reshape(-1, width), feasible=asker.feasible.rows(rows))
     share, distance = asker.ask(trial, rows), asker.cost(trial, rows)
     best = np.lexsort((distance.reshape(count, each), -share.reshape(count, each)), axis=1)[:, 0]
     chosen = np.arange(count) * each + best
@@ -182,10 +182,10 @@ def _try_neighbours(asker: _Asker, current: _Current, cases: NDArray[np.intp], p
     current.cost[taken] = distance[chosen]
 
 
-def _distances(encoder: Encoder, points: Encoded, allowed: Allowed) -> Floats:
+def _distances(encoder: Encoder, points: Encoded, feasible: FeasibleSet) -> Floats:
     """The squared distance of each case from points (t, D), over the columns that may move -> (n, t)"""
-    origin = encoder.encode(allowed.origin)
-    movable = allowed.movable[:, encoder.feature_of_column].astype(np.float64)
+    origin = encoder.encode(feasible.origin)
+    movable = feasible.movable[:, encoder.feature_of_column].astype(np.float64)
     squares: Floats = movable @ (points**2).T - 2 * (movable * origin) @ points.T
     squares += (movable * origin**2).sum(axis=1)[:, None]
     return squares
@@ -207,22 +207,22 @@ def _shorten(asker: _Asker, current: _Current, active: NDArray[np.intp], config:
 
 def _part_way(asker: _Asker, far: Records, rows: NDArray[np.intp], share: float | Floats) -> Records:
     """far (r, F) with every number at a share, scalar or (r, 1), of its way from the applicant's value."""
-    encoder, allowed = asker.encoder, asker.allowed.rows(rows)
-    own = np.where(np.isnan(allowed.origin), encoder.fill, allowed.origin)
+    encoder, feasible = asker.encoder, asker.feasible.rows(rows)
+    own = np.where(np.isnan(feasible.origin), encoder.fill, feasible.origin)
     there = np.where(np.isnan(far), encoder.fill, far)
     step = np.array([feature.step for feature in encoder.schema.features])
-    number = snap(np.clip(own + share * (there - own), allowed.lower, allowed.upper), step)
-    fixed = np.array([feature.is_categorical for feature in encoder.schema.features]) | ~allowed.movable
+    number = snap(np.clip(own + share * (there - own), feasible.lower, feasible.upper), step)
+    fixed = np.array([feature.is_categorical for feature in encoder.schema.features]) | ~feasible.movable
     return np.where(fixed | np.isnan(far), far, number)
 
 
 def _revert(asker: _Asker, current: _Current, active: NDArray[np.intp]) -> None:
     """Put features back one by one, the one that costs most first, where as many models still agree."""
-    encoder, origin = asker.encoder, asker.allowed.origin[active]
+    encoder, origin = asker.encoder, asker.feasible.origin[active]
     moved = (encoder.encode(current.records[active]) - encoder.encode(origin)) ** 2
     share = np.stack([moved[:, where].sum(axis=1) for where in encoder.columns], axis=1)
     order = np.argsort(-share, axis=1, kind="stable")
-    fits = asker.allowed.rows(active).own_fits()
+    fits = asker.feasible.rows(active).own_fits()
     for position in range(order.shape[1]):
         feature = order[:, position]
         every = np.arange(len(active))
@@ -237,6 +237,6 @@ def _revert(asker: _Asker, current: _Current, active: NDArray[np.intp]) -> None:
 def _take_exact(asker: _Asker, current: _Current) -> None:
     """Replace what a change of one or two categories does for less, all models agreeing."""
     bound = np.where(current.agreement < 1.0 - SAME, np.inf, current.cost)
-    found = cheapest_changes(asker.meter, asker.encoder, asker.allowed, asker.target, bound)
+    found = cheapest_changes(asker.meter, asker.encoder, asker.feasible, asker.target, bound)
     rows = np.flatnonzero(found.solved)
     current.records[rows], current.cost[rows], current.agreement[rows] = found.records[rows], found.cost[rows], 1.0

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..config import DensityProxy, NoiseConfig
 from ..errors import ConfigError
-from .surrogate import Reading
+from .surrogate import SurrogateOutput
 
 
 def density_score(logits: Tensor, target: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def draw_noise(count: int, width: int, bound: float, generator: torch.Generator)
     return (torch.rand(count, width, generator=generator, device=generator.device) * 2.0 - 1.0) * bound
 
 
-Score: TypeAlias = Callable[[Tensor, Tensor, tuple[Reading, Reading]], Tensor]
+Score: TypeAlias = Callable[[Tensor, Tensor, tuple[SurrogateOutput, SurrogateOutput]], Tensor]
 NEIGHBORS = 20
 REFERENCES = 2000
 
@@ -50,7 +50,7 @@ def make_proxy(name: DensityProxy, points: Tensor, bound: float, noise: NoiseCon
     if name == "nce":
         return _nce
     if name == "none":
-        return lambda points, target, readings: points.new_full((len(points),), torch.inf)
+        return lambda points, target, outputs: points.new_full((len(points),), torch.inf)
     if name == "disc2":
         return _discriminator(points, bound, noise, random)
     chosen = torch.randperm(len(points), generator=random, device=points.device)[:REFERENCES]
@@ -61,9 +61,9 @@ def make_proxy(name: DensityProxy, points: Tensor, bound: float, noise: NoiseCon
     raise ConfigError(f"There is no density proxy '{name}'; choose from nce, none, disc2, knn, lof.")
 
 
-def _nce(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> Tensor:
+def _nce(points: Tensor, target: Tensor, outputs: tuple[SurrogateOutput, SurrogateOutput]) -> Tensor:
     """The lower of the two networks' scores."""
-    first, second = readings
+    first, second = outputs
     return torch.minimum(density_score(first.logits, target), density_score(second.logits, target))
 
 
@@ -83,7 +83,7 @@ def _discriminator(points: Tensor, bound: float, noise: NoiseConfig, random: tor
         torch.autograd.backward(loss)
         optimizer.step()
     net.requires_grad_(False)
-    return lambda points, target, readings: net(points).squeeze(1)
+    return lambda points, target, outputs: net(points).squeeze(1)
 
 
 def _nearest(distances: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ def _nearest(distances: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
 def _neighbours(references: Tensor) -> Score:
     """Minus the mean distance to the k nearest training points (R, D)."""
     count = min(NEIGHBORS, len(references))
-    return lambda points, target, readings: -_nearest(torch.cdist(points, references), count)[0].mean(dim=1)
+    return lambda points, target, outputs: -_nearest(torch.cdist(points, references), count)[0].mean(dim=1)
 
 
 def _outlier_factor(references: Tensor) -> Score:
@@ -106,7 +106,7 @@ def _outlier_factor(references: Tensor) -> Score:
     reach = torch.maximum(distances, radius[neighbours])
     density = 1.0 / reach.mean(dim=1).clamp_min(1e-6)
 
-    def score(points: Tensor, target: Tensor, readings: tuple[Reading, Reading]) -> Tensor:
+    def score(points: Tensor, target: Tensor, outputs: tuple[SurrogateOutput, SurrogateOutput]) -> Tensor:
         distances, neighbours = _nearest(torch.cdist(points, references), count)
         own = 1.0 / torch.maximum(distances, radius[neighbours]).mean(dim=1).clamp_min(1e-6)
         return -density[neighbours].mean(dim=1) / own

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
 
-from .surrogate import Reading, SurrogateNet, SurrogatePair
+from .surrogate import SurrogateNet, SurrogateOutput, SurrogatePair
 
 Back = Callable[[Tensor], Tensor]
 """The slope at a layer's output (B, out) -> the slope at its input (B, in)."""
@@ -23,7 +23,7 @@ LEAST_SHARE = 1e-30
 _KNOWN: WeakKeyDictionary[SurrogateNet, tuple[Pass, ...]] = WeakKeyDictionary()
 
 
-def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading, Reading], Back]:
+def forward_with_pullback(pair: SurrogatePair, points: Tensor) -> tuple[tuple[SurrogateOutput, SurrogateOutput], Back]:
     """points (B, D) -> what each network says, and what leads from the slope of log_valid (B, K) to that at the points
 
     The slope is that of both networks' log_valid, and adds up to zero over the classes: only then has the normaliser of
@@ -33,7 +33,7 @@ def read_with_slopes(pair: SurrogatePair, points: Tensor) -> tuple[tuple[Reading
     return (first, second), lambda slope: back_first(slope) + back_second(slope)
 
 
-def read(pair: SurrogatePair, points: Tensor) -> tuple[Reading, Reading]:
+def forward(pair: SurrogatePair, points: Tensor) -> tuple[SurrogateOutput, SurrogateOutput]:
     """points (B, D) -> what each network says: `pair(points)` without the detour through its modules
 
     Nothing is kept for the way back: what a layer says takes the place of what it was told.
@@ -41,14 +41,14 @@ def read(pair: SurrogatePair, points: Tensor) -> tuple[Reading, Reading]:
     return _read_only(pair.first, points), _read_only(pair.second, points)
 
 
-def _read_only(net: SurrogateNet, points: Tensor) -> Reading:
+def _read_only(net: SurrogateNet, points: Tensor) -> SurrogateOutput:
     hidden = points
     for forward, _ in _passes(net):
         hidden = forward(hidden)
     return _said(net, hidden)[0]
 
 
-def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
+def _read(net: SurrogateNet, points: Tensor) -> tuple[SurrogateOutput, Back]:
     hidden, backs = points, list[Back]()
     for _, forward_and_back in _passes(net):
         hidden, back = forward_and_back(hidden)
@@ -58,15 +58,15 @@ def _read(net: SurrogateNet, points: Tensor) -> tuple[Reading, Back]:
     return reading, lambda slope: _back_through(head, backs, to_head(slope))
 
 
-def _said(net: SurrogateNet, hidden: Tensor) -> tuple[Reading, Back]:
+def _said(net: SurrogateNet, hidden: Tensor) -> tuple[SurrogateOutput, Back]:
     """hidden (B, width), the last of the trunk -> Reading, and the way from the slope of its log_valid to its head's"""
     nce, votes = net.nce, net.votes
     logits = functional.linear(hidden, nce.weight, nce.bias)
     if votes is None:
-        return Reading(logits, torch.log_softmax(logits, dim=1)[:, :-1]), lambda slope: slope
+        return SurrogateOutput(logits, torch.log_softmax(logits, dim=1)[:, :-1]), lambda slope: slope
     said, classes = functional.linear(hidden, votes.weight, votes.bias), logits.shape[1] - 1
     if said.shape[1] == classes:
-        return Reading(logits, torch.log_softmax(said, dim=1)), lambda slope: slope
+        return SurrogateOutput(logits, torch.log_softmax(said, dim=1)), lambda slope: slope
     # Points last: arithmetic along a long last axis is quick. Chances, not logarithms: half as many operations.
     chances = torch.softmax(said.T.reshape(-1, classes, len(said)), dim=1)
     share = chances.mean(dim=0).clamp_min_(LEAST_SHARE)
@@ -76,7 +76,7 @@ def _said(net: SurrogateNet, hidden: Tensor) -> tuple[Reading, Back]:
         each = chances * (slope.T / (share * len(chances)))
         return torch.addcmul(each, chances, each.sum(dim=1, keepdim=True), value=-1).flatten(0, 1).T
 
-    return Reading(logits, share.log().T), to_heads
+    return SurrogateOutput(logits, share.log().T), to_heads
 
 
 def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:

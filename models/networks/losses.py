@@ -33,11 +33,11 @@ def generator_loss(
     config: LossConfig,
 ) -> GeneratorLoss:
     """landed (B, D) is the end of the path as a model will see it; threshold is log tau"""
-    readings = pair(landed)
-    valid = -target_log_probability(readings, request.target).amin(dim=0)
+    outputs = pair(landed)
+    valid = -target_log_probability(outputs, request.target).amin(dim=0)
     moved = (landed - request.point).square().sum(dim=1)
     cost = (path.energy + moved) / 2
-    shortfall = torch.relu(threshold - score(landed, request.target, readings))
+    shortfall = torch.relu(threshold - score(landed, request.target, outputs))
     if config.path:
         shortfall = _path_shortfall(pair, request, path, score, threshold)
     total = config.valid * valid + request.log_cost.exp() * cost + config.density * shortfall
@@ -62,15 +62,15 @@ def nce_loss(logits: Tensor, labels: Tensor, noise_logits: Tensor, ratio: float,
     return functional.cross_entropy(logits, labels) + weight * ratio * functional.cross_entropy(noise_logits, noise)
 
 
-def vote_loss(log_votes: Tensor, votes: Tensor) -> Tensor:
+def vote_loss(log_member_share: Tensor, votes: Tensor) -> Tensor:
     """Cross-entropy to what each model says, the mean over models and points.   log_votes, votes (B, H, K) -> ()
 
     A model that did not answer has zeros for its votes, and no part in the loss.
     """
-    return -(votes * log_votes).sum() / votes.sum()
+    return -(votes * log_member_share).sum() / votes.sum()
 
 
-def distillation_loss(log_valid: Tensor, target: Tensor, mean: Tensor) -> Tensor:
+def distillation_loss(log_class_share: Tensor, target: Tensor, mean: Tensor) -> Tensor:
     """The paper's: squared error of the target's probability.   log_valid, mean (B, K), target (B,) -> ()"""
     chosen = target[:, None]
-    return (log_valid.gather(1, chosen).exp() - mean.gather(1, chosen)).square().mean()
+    return (log_class_share.gather(1, chosen).exp() - mean.gather(1, chosen)).square().mean()

@@ -15,7 +15,8 @@ from torchdiffeq import odeint, odeint_adjoint
 
 from ..config import FlowConfig
 from ..errors import SolverError
-from .velocity import Request, Velocity, Walls
+from ..space.feasible import Bounds
+from .velocity import Request, Velocity
 
 
 @dataclass(frozen=True)
@@ -38,39 +39,44 @@ def solve(
     embedded = velocity.embed(request) if embedded is None else embedded
     if config.solver == "dopri5":
         return _solve_adaptive(velocity, request, start, config, embedded)
-    walls = request.walls()
-    energy, states = start.new_zeros(start.shape[:-1]), [walls.project(start)]
-    for z, speed in _walk(velocity, request, states[0], walls, config, embedded):
+    bounds = request.bounds()
+    energy, states = start.new_zeros(start.shape[:-1]), [project(bounds, start)]
+    for z, speed in _walk(velocity, request, states[0], bounds, config, embedded):
         energy = energy + speed.square().sum(dim=-1) / config.steps
         states.append(z)
-    return Path(states[-1], energy, torch.stack(states), config.steps * STEPS[config.solver].evaluations)
+    return Path(states[-1], energy, torch.stack(states), config.steps * RULES[config.solver].evaluations)
 
 
-def arrive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor) -> Tensor:
+def project(bounds: Bounds[Tensor], state: Tensor) -> Tensor:
+    """state (..., D) -> the nearest state within the bounds"""
+    return torch.clamp(state, bounds.lower, bounds.upper)
+
+
+def integrate_end(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor) -> Tensor:
     """Where `solve` ends (..., D), without the cost of the way and its states: all that a search asks for"""
     if config.solver == "dopri5":
         return _solve_adaptive(velocity, request, start, config, embedded).end
-    walls = request.walls()
-    *_, (end, _) = _walk(velocity, request, walls.project(start), walls, config, embedded)
+    bounds = request.bounds()
+    *_, (end, _) = _walk(velocity, request, project(bounds, start), bounds, config, embedded)
     return end
 
 
 def _walk(
-    velocity: Velocity, request: Request, z: Tensor, walls: Walls, config: FlowConfig, embedded: Tensor
+    velocity: Velocity, request: Request, z: Tensor, bounds: Bounds[Tensor], config: FlowConfig, embedded: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Equal steps from z (..., D): where each one leads, within the walls, and the mean speed in it (..., D)"""
-    movable, rule = request.movable.to(z.dtype), STEPS[config.solver]
+    """Equal steps from z (..., D): where each one leads, within the bounds, and the mean speed in it (..., D)"""
+    movable, rule = request.movable.to(z.dtype), RULES[config.solver]
     width = 1.0 / config.steps
     times = [(i + stage) * width for i in range(config.steps) for stage in rule.stages]
-    ticks = velocity.tick(z.new_tensor(times)).reshape(config.steps, len(rule.stages), -1)
-    dial = velocity.dial(request.log_cost)
-    for ticked in ticks:
+    time_parts = velocity.time_embedding(z.new_tensor(times)).reshape(config.steps, len(rule.stages), -1)
+    cost_embedding = velocity.cost_embedding(request.log_cost)
+    for time_part in time_parts:
 
-        def field(stage: int, z: Tensor, ticked: Tensor = ticked) -> Tensor:
-            return velocity.move(z, embedded, dial + ticked[stage], movable)
+        def field(stage: int, z: Tensor, time_part: Tensor = time_part) -> Tensor:
+            return velocity.derivative(z, embedded, cost_embedding + time_part[stage], movable)
 
-        speed = rule.mean_speed(field, z, width)
-        z = walls.project(torch.add(z, speed, alpha=width))
+        speed = rule.increment(field, z, width)
+        z = project(bounds, torch.add(z, speed, alpha=width))
         yield z, speed
 
 
@@ -86,7 +92,7 @@ def _midpoint(field: Field, z: Tensor, width: float) -> Tensor:
     return field(1, torch.add(z, field(0, z), alpha=width / 2))
 
 
-def _ralston(field: Field, z: Tensor, width: float) -> Tensor:
+def _ralston3(field: Field, z: Tensor, width: float) -> Tensor:
     """Of third order, with the least bound on the error among those of three stages"""
     k1 = field(0, z)
     k2 = field(1, torch.add(z, k1, alpha=width / 2))
@@ -103,19 +109,19 @@ def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RungeKuttaRule:
     """A fixed solver: its mean speed over one step, the times in that step that it asks for, and how often it asks."""
 
-    mean_speed: Callable[[Field, Tensor, float], Tensor]
+    increment: Callable[[Field, Tensor, float], Tensor]
     stages: tuple[float, ...]
     evaluations: int
 
 
-STEPS = {
-    "euler": Rule(_euler, (0.0,), 1),
-    "midpoint": Rule(_midpoint, (0.0, 0.5), 2),
-    "ralston": Rule(_ralston, (0.0, 0.5, 0.75), 3),
-    "rk4": Rule(_rk4, (0.0, 0.5, 1.0), 4),
+RULES = {
+    "euler": RungeKuttaRule(_euler, (0.0,), 1),
+    "midpoint": RungeKuttaRule(_midpoint, (0.0, 0.5), 2),
+    "ralston3": RungeKuttaRule(_ralston3, (0.0, 0.5, 0.75), 3),
+    "rk4": RungeKuttaRule(_rk4, (0.0, 0.5, 1.0), 4),
 }
 
 
@@ -149,10 +155,10 @@ class _Augmented(nn.Module):
 
 def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config: FlowConfig, embedded: Tensor) -> Path:
     """Dormand-Prince with one error norm for the batch; the box is imposed on the states that it returns."""
-    walls = request.walls()
-    start = walls.project(start)
-    known = velocity.at_price(embedded, request.log_cost)
-    field = _Augmented(velocity, known, request.movable.to(start.dtype), config.max_evaluations)
+    bounds = request.bounds()
+    start = project(bounds, start)
+    request_features = velocity.with_cost(embedded, request.log_cost)
+    field = _Augmented(velocity, request_features, request.movable.to(start.dtype), config.max_evaluations)
     integrate = odeint
     if config.adjoint and torch.is_grad_enabled():
         # The embedding carries the gradient of the layers that made it; naming them as well would count it twice.
@@ -163,5 +169,5 @@ def _solve_adaptive(velocity: Velocity, request: Request, start: Tensor, config:
         states, energies = integrate(
             field, initial, times, method="dopri5", rtol=config.tolerance, atol=config.tolerance
         )
-    states = walls.project(states)
+    states = project(bounds, states)
     return Path(states[-1], energies[-1], states, field.evaluations)

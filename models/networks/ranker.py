@@ -19,7 +19,7 @@ WORTH, SURE = 4, 1
 """So many ends go on for what they are worth at the price, and so many for their agreement at any price."""
 
 
-class Scout(nn.Module):
+class CandidateRanker(nn.Module):
     """Decodable points (B, D) -> the shares of votes (B, K) that the pair expects there"""
 
     def __init__(self, width_in: int, classes: int, width: int) -> None:
@@ -34,13 +34,13 @@ class Scout(nn.Module):
         return said
 
 
-def shortlist(
-    scout: Scout,
+def top_candidates(
+    ranker: CandidateRanker,
     snapper: Snapper,
     ends: NDArray[np.float32],
     origin: Encoded,
     target: NDArray[np.int64],
-    price: NDArray[np.float64],
+    cost_weight: NDArray[np.float64],
 ) -> NDArray[np.intp]:
     """The positions (n, WORTH + SURE) of the most promising of ends (n, c, D); all of them where there are no more
 
@@ -49,17 +49,17 @@ def shortlist(
     count, each = ends.shape[:2]
     if each <= WORTH + SURE:
         return np.tile(np.arange(each), (count, 1))
-    agreement, distance = _look(scout, snapper, ends, origin, target)
-    worth = agreement - price[:, None] * distance
-    best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (worth, agreement))
+    agreement, distance = _look(ranker, snapper, ends, origin, target)
+    objective = agreement - cost_weight[:, None] * distance
+    best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (objective, agreement))
     return np.concatenate([best[:, :WORTH], surest[:, :SURE]], axis=1)
 
 
 def _look(
-    scout: Scout, snapper: Snapper, ends: NDArray[np.float32], origin: Encoded, target: NDArray[np.int64]
+    ranker: CandidateRanker, snapper: Snapper, ends: NDArray[np.float32], origin: Encoded, target: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """ends (n, c, D) -> the expected share of the target and the way from home, both (n, c)"""
-    device, looks = scout.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
+    device, looks = ranker.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
     home, wanted = torch.from_numpy(origin.astype(np.float32)).to(device), torch.from_numpy(target).to(device)
     for rows, filled in groups(len(ends), ends.shape[1]):
         some = torch.from_numpy(ends[rows]).to(device)
@@ -68,7 +68,7 @@ def _look(
         with torch.inference_mode():
             snapped = snapper.snap(some.flatten(0, 1))
             # Classes first: arithmetic along a long last axis is quick.
-            said = scout(snapped).T.contiguous().softmax(dim=0).reshape(-1, *some.shape[:2])
+            said = ranker(snapped).T.contiguous().softmax(dim=0).reshape(-1, *some.shape[:2])
             shares = said.gather(0, wanted[rows, None].expand(some.shape[:2])[None])[0]
             way = snapped.view_as(some).sub_(home[rows, None]).square_().sum(dim=2).sqrt_()
         for look, values in zip(looks, (shares, way), strict=True):

@@ -17,33 +17,35 @@ from ..config import NARROW, SurrogateConfig
 
 
 @dataclass(frozen=True)
-class Reading:
+class SurrogateOutput:
     """What one network says of B points: logits (B, K+1), noise last; log_valid (B, K), log of the class's chance."""
 
     logits: Tensor
-    log_valid: Tensor
+    log_class_share: Tensor
 
 
 @dataclass(frozen=True)
-class Ballot(Reading):
+class MemberOutput(SurrogateOutput):
     """A reading with what it is made of: log_votes (B, H, K), the logarithm of each model's chance to say each class
 
     log_valid is the logarithm of the mean of those chances; without heads for them both are those of the label.
     """
 
-    log_votes: Tensor
+    log_member_share: Tensor
 
     @classmethod
-    def of(cls, logits: Tensor, said: Tensor | None) -> "Ballot":
+    def of(cls, logits: Tensor, said: Tensor | None) -> "MemberOutput":
         """logits (B, K+1), said (B, H * K) by the heads of the votes, if there are any"""
         if said is None:
-            log_valid = torch.log_softmax(logits, dim=1)[:, :-1]
-            return cls(logits, log_valid, log_valid[:, None])
+            log_class_share = torch.log_softmax(logits, dim=1)[:, :-1]
+            return cls(logits, log_class_share, log_class_share[:, None])
         # Points last: arithmetic along a long last axis is quick.
-        log_votes = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
-        heads = len(log_votes)
-        log_valid = log_votes[0] if heads == 1 else torch.logsumexp(log_votes, dim=0) - math.log(heads)
-        return cls(logits, log_valid.T, log_votes.permute(2, 0, 1))
+        log_member_share = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
+        heads = len(log_member_share)
+        log_class_share = (
+            log_member_share[0] if heads == 1 else torch.logsumexp(log_member_share, dim=0) - math.log(heads)
+        )
+        return cls(logits, log_class_share.T, log_member_share.permute(2, 0, 1))
 
 
 class SurrogateNet(nn.Module):
@@ -55,10 +57,10 @@ class SurrogateNet(nn.Module):
         self.nce = nn.Linear(width, classes + 1)
         self.votes = nn.Linear(width, heads * classes) if heads else None
 
-    def forward(self, points: Tensor) -> Ballot:
+    def forward(self, points: Tensor) -> MemberOutput:
         """points (B, D) -> Ballot"""
         hidden = self.trunk(points)
-        return Ballot.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
+        return MemberOutput.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
 
 
 class SurrogatePair(nn.Module):
@@ -70,7 +72,7 @@ class SurrogatePair(nn.Module):
         self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, heads)
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
 
-    def forward(self, points: Tensor) -> tuple[Ballot, Ballot]:
+    def forward(self, points: Tensor) -> tuple[MemberOutput, MemberOutput]:
         """points (B, D) -> what each network says"""
         return self.first(points), self.second(points)
 
@@ -87,6 +89,6 @@ def _plain_trunk(width_in: int, width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
 
 
-def target_log_probability(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+def target_log_probability(outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
     """target (B,) -> (2, B): each network's log-probability of the target class"""
-    return torch.stack([reading.log_valid.gather(1, target[:, None]).squeeze(1) for reading in readings])
+    return torch.stack([reading.log_class_share.gather(1, target[:, None]).squeeze(1) for reading in outputs])

@@ -14,20 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..config import FlowConfig
+from ..space.feasible import Bounds
 
 TIME_FEATURES, TARGET_FEATURES = 4, 8
-
-
-@dataclass(frozen=True)
-class Walls:
-    """The least and the largest state (..., D) that a path may come to."""
-
-    lower: Tensor
-    upper: Tensor
-
-    def project(self, state: Tensor) -> Tensor:
-        """state (..., D) -> the nearest state within the walls"""
-        return torch.clamp(state, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
@@ -53,9 +42,9 @@ class Request:
         point, movable, lower, upper = (part[:, None] for part in (self.point, self.movable, self.lower, self.upper))
         return Request(point, self.target[:, None], log_cost, movable, lower, upper)
 
-    def walls(self) -> Walls:
+    def bounds(self) -> Bounds[Tensor]:
         """What the paths may come to; a frozen column keeps the record's own value"""
-        return Walls(*(torch.where(self.movable, side, self.point) for side in (self.lower, self.upper)))
+        return Bounds(*(torch.where(self.movable, side, self.point) for side in (self.lower, self.upper)))
 
 
 class Velocity(nn.Module, ABC):
@@ -73,11 +62,11 @@ class Velocity(nn.Module, ABC):
         """request -> (B, E): what the field knows of it, the dial left out"""
 
     @abstractmethod
-    def dial(self, log_cost: Tensor) -> Tensor:
+    def cost_embedding(self, log_cost: Tensor) -> Tensor:
         """log_cost (...) -> (..., width), the part of the first layer that only the dial decides"""
 
     @abstractmethod
-    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+    def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
         """z (..., D), embedded (..., E), pace (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
 
         The pace is what clock and dial add to the first layer. What several paths have in common is broadcast.
@@ -87,22 +76,22 @@ class Velocity(nn.Module, ABC):
     def path_parameters(self) -> list[nn.Parameter]:
         """The parameters that `forward` uses; the others have done their part in `embed` and `at_price`."""
 
-    def at_price(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
+    def with_cost(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
         """embedded (..., E), log_cost (...) -> (..., E), with the dial: for those who have no pace to put it in"""
-        dial = self.dial(log_cost)
-        return embedded + functional.pad(dial, (0, embedded.shape[-1] - dial.shape[-1]))
+        cost_embedding = self.cost_embedding(log_cost)
+        return embedded + functional.pad(cost_embedding, (0, embedded.shape[-1] - cost_embedding.shape[-1]))
 
-    def tick(self, times: Tensor) -> Tensor:
+    def time_embedding(self, times: Tensor) -> Tensor:
         """times (...) -> (..., width), the part of the first layer that only the clock decides"""
         clock = torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
-        ticked: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
-        return ticked
+        time_part: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
+        return time_part
 
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
         """t (), z (..., D), embedded (..., E) with the dial, movable (..., D) -> dz/dt (..., D)"""
-        return self.move(z, embedded, self.tick(t.to(z.dtype)), movable)
+        return self.derivative(z, embedded, self.time_embedding(t.to(z.dtype)), movable)
 
-    def known(self, request: Request) -> Tensor:
+    def request_features(self, request: Request) -> Tensor:
         """request -> (B, 4 * D + TARGET_FEATURES), the request in numbers, the dial left out"""
         room_down = (request.point - request.lower).clamp(-1.0, 2.0)
         room_up = (request.upper - request.point).clamp(-1.0, 2.0)
@@ -133,16 +122,16 @@ class GuidedVelocity(Velocity):
             self.guide.bias[2 * width :] = 0.0
 
     def embed(self, request: Request) -> Tensor:
-        embedded: Tensor = self.guide(self.context(self.known(request)))
+        embedded: Tensor = self.guide(self.context(self.request_features(request)))
         return embedded
 
-    def dial(self, log_cost: Tensor) -> Tensor:
+    def cost_embedding(self, log_cost: Tensor) -> Tensor:
         return log_cost[..., None] * self.price.weight[:, 0]
 
-    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
+    def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
         first, second, drift = torch.split(embedded, self.sizes, dim=-1)
         spare = not torch.is_grad_enabled()
-        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(first).add_(pace)
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(first).add_(conditioning)
         hidden = functional.linear(functional.silu(hidden, inplace=spare), self.middle.weight).add_(second)
         return functional.linear(functional.silu(hidden, inplace=spare), self.out.weight).add_(drift).mul_(movable)
 
@@ -163,13 +152,13 @@ class PlainVelocity(Velocity):
         nn.init.zeros_(self.out.bias)
 
     def embed(self, request: Request) -> Tensor:
-        return functional.linear(self.known(request), self.context.weight[:, :-1], self.context.bias)
+        return functional.linear(self.request_features(request), self.context.weight[:, :-1], self.context.bias)
 
-    def dial(self, log_cost: Tensor) -> Tensor:
+    def cost_embedding(self, log_cost: Tensor) -> Tensor:
         return log_cost[..., None] * self.context.weight[:, -1]
 
-    def move(self, z: Tensor, embedded: Tensor, pace: Tensor, movable: Tensor) -> Tensor:
-        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(embedded).add_(pace)
+    def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
+        hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(embedded).add_(conditioning)
         speed: Tensor = self.out(self.body(hidden)) * movable
         return speed
 

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from ..arrays import Encoded, Floats, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks, groups, padded
-from ..networks.ode import arrive
-from ..networks.ranker import shortlist
+from ..networks.ode import integrate_end
+from ..networks.ranker import top_candidates
 from ..networks.velocity import Request
 from ..space.anchors import approach
-from ..space.constraints import encoded_box
+from ..space.constraints import encoded_bounds
 from ..space.encoding import Encoder, cost
-from ..space.feasible import Allowed
-from .scoring import Scores, Slopes, score_points, score_with_slopes
+from ..space.feasible import FeasibleSet
+from .scoring import LogitGradient, Scores, score_points, score_with_gradients
 
 AHEAD = 2 * BLOCK
 """The slopes at up to so many points are computed with their scores."""
-Landings = NDArray[np.float32]
+Endpoints = NDArray[np.float32]
 """(n, c, D) points that are not decoded yet: single precision is enough, since decoding takes them to a grid."""
 
 
@@ -77,7 +77,7 @@ def measure(model: RecourseModel, records: Records, target: Targets, origin: Enc
 
 def measure_few(
     model: RecourseModel, records: Records, target: Targets, origin: Encoded
-) -> tuple[Candidates, Slopes | None]:
+) -> tuple[Candidates, LogitGradient | None]:
     """As `measure`; of few with the slopes at the n * c points, those of one record beside each other
 
     Who polishes wants them next. Of few they come nearly for nothing, of many they would mostly be in vain.
@@ -85,8 +85,8 @@ def measure_few(
     if len(records) * records.shape[1] > AHEAD:
         return measure(model, records, target, origin), None
     points, each = _points(model, records), records.shape[1]
-    scores, slopes = score_with_slopes(model, points, np.repeat(target, each))
-    return _candidates(records, points, origin, scores), slopes
+    scores, gradients = score_with_gradients(model, points, np.repeat(target, each))
+    return _candidates(records, points, origin, scores), gradients
 
 
 def _points(model: RecourseModel, records: Records) -> Encoded:
@@ -106,70 +106,84 @@ def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scor
 
 
 def generate(
-    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
+    model: RecourseModel,
+    target: Targets,
+    feasible: FeasibleSet,
+    count: int,
+    seed: int,
+    cost_weight: Floats | None = None,
 ) -> Candidates:
     """`count` candidates for each record of allowed.origin (n, F), and some on the ways to the model's anchors.
 
     With price (n,), only the most promising of them at that price, where the model has a scout to tell.
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
-    return look_at(model, landing_points(model, target, allowed, count, seed), target, allowed, price)
+    return score_endpoints(model, endpoints(model, target, feasible, count, seed), target, feasible, cost_weight)
 
 
-def look_at(
-    model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None
+def score_endpoints(
+    model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
 ) -> Candidates:
     """What points (n, c, D) stand for, measured; with price (n,) only the most promising, if there is a scout"""
-    landed = _landed(model, points, target, allowed, price)
-    return measure(model, landed, target, model.encoder.encode(allowed.origin))
+    landed = _landed(model, points, target, feasible, cost_weight)
+    return measure(model, landed, target, model.encoder.encode(feasible.origin))
 
 
-def generate_with_own(
-    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int, price: Floats | None = None
-) -> tuple[Candidates, Floats, Slopes | None]:
+def generate_with_origin(
+    model: RecourseModel,
+    target: Targets,
+    feasible: FeasibleSet,
+    count: int,
+    seed: int,
+    cost_weight: Floats | None = None,
+) -> tuple[Candidates, Floats, LogitGradient | None]:
     """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them
 
     Of few candidates also the slopes there (n * c), as `measure_few` gives them.
     """
-    points = landing_points(model, target, allowed, count, seed)
-    landed = _landed(model, points, target, allowed, price)
-    everyone = np.concatenate([landed, allowed.origin[:, None]], axis=1)
-    measured, slopes = measure_few(model, everyone, target, model.encoder.encode(allowed.origin))
-    if slopes is not None:
-        slopes = slopes.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
-    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], slopes
+    points = endpoints(model, target, feasible, count, seed)
+    landed = _landed(model, points, target, feasible, cost_weight)
+    everyone = np.concatenate([landed, feasible.origin[:, None]], axis=1)
+    measured, gradients = measure_few(model, everyone, target, model.encoder.encode(feasible.origin))
+    if gradients is not None:
+        gradients = gradients.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
+    return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], gradients
 
 
-def _landed(model: RecourseModel, points: Landings, target: Targets, allowed: Allowed, price: Floats | None) -> Records:
+def _landed(
+    model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
+) -> Records:
     """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
-    if price is not None and model.scout is not None:
-        origin = model.encoder.encode(allowed.origin)
-        chosen = shortlist(model.scout, model.snapper, points, origin, target, price)
+    if cost_weight is not None and model.ranker is not None:
+        origin = model.encoder.encode(feasible.origin)
+        chosen = top_candidates(model.ranker, model.snapper, points, origin, target, cost_weight)
         points = np.take_along_axis(points, chosen[..., None], axis=1)
-    return decode_points(model.encoder, points, allowed)
+    return decode_points(model.encoder, points, feasible)
 
 
-def landing_points(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Landings:
+def endpoints(model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int) -> Endpoints:
     """Where the paths of the candidates end, and points on the ways to the nearest anchors, not decoded (n, c, D)"""
-    ways = approach(model.anchors, model.encoder, target, allowed)
+    ways = approach(model.anchors, model.encoder, target, feasible)
     points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
     points[:, count:] = ways
-    for rows, departure in departures(model, target, allowed, count, seed):
+    for rows, path_start in path_starts(model, target, feasible, count, seed):
         with torch.inference_mode():
-            ends = arrive(model.velocity, departure.request, departure.start, model.config.flow, departure.embedded)
+            ends = integrate_end(
+                model.velocity, path_start.request, path_start.start, model.config.flow, path_start.embedded
+            )
         points[rows, :count] = ends[:, :count].cpu().numpy()
     return points
 
 
-def decode_points(encoder: Encoder, points: Landings, allowed: Allowed) -> Records:
+def decode_points(encoder: Encoder, points: Endpoints, feasible: FeasibleSet) -> Records:
     """points (n, c, D) -> the records that they stand for, each within what its owner may become (n, c, F)"""
     count, each, width = points.shape
     flat = points.reshape(count * each, width).astype(np.float64)
-    return encoder.decode(flat, allowed=allowed.repeat(each)).reshape(count, each, -1)
+    return encoder.decode(flat, feasible=feasible.repeat(each)).reshape(count, each, -1)
 
 
 @dataclass(frozen=True, eq=False)
-class Departure:
+class PathStart:
     """Where N paths of each of R records begin: start (R, N, D), requests, what the field knows of them (R, 1, E)."""
 
     request: Request
@@ -177,9 +191,9 @@ class Departure:
     embedded: torch.Tensor
 
 
-def departures(
-    model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int
-) -> Iterator[tuple[slice, Departure]]:
+def path_starts(
+    model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int
+) -> Iterator[tuple[slice, PathStart]]:
     """Some of n records at a time: where their paths begin, `count` of them and a few more that fill up a block"""
     low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
     random_spread = np.random.default_rng(seed).normal(
@@ -187,23 +201,23 @@ def departures(
     )
     random_spread[0] = 0.0
     spread, log_costs = _float(model, random_spread), _float(model, np.linspace(low, high, count))
-    requests = _requests(model, target, allowed)
+    requests = _requests(model, target, feasible)
     with torch.inference_mode():
         embedded = torch.cat([model.velocity.embed(requests.rows(part)) for part in chunks(len(requests.target))])
     for rows, paths in groups(len(target), count):
         drawn = torch.arange(paths, device=spread.device).clamp_(max=count - 1)
         with torch.inference_mode():
             request = requests.rows(rows).for_paths(log_costs[drawn])
-            departure = Departure(request, request.point + spread[drawn], embedded[rows, None])
-        yield rows, departure
+            path_start = PathStart(request, request.point + spread[drawn], embedded[rows, None])
+        yield rows, path_start
 
 
-def _requests(model: RecourseModel, target: Targets, allowed: Allowed) -> Request:
+def _requests(model: RecourseModel, target: Targets, feasible: FeasibleSet) -> Request:
     """The requests of the records, padded; the dial is still to be set."""
-    device, box = model.device, encoded_box(model.encoder, allowed)
-    movable = allowed.movable[:, model.encoder.feature_of_column]
+    device, box = model.device, encoded_bounds(model.encoder, feasible)
+    movable = feasible.movable[:, model.encoder.feature_of_column]
     return Request(
-        point=padded(_float(model, model.encoder.encode(allowed.origin))),
+        point=padded(_float(model, model.encoder.encode(feasible.origin))),
         target=padded(torch.from_numpy(target).to(device)),
         log_cost=padded(_float(model, np.zeros(len(target)))),
         movable=padded(torch.from_numpy(movable).to(device)),

@@ -8,7 +8,7 @@ from ..arrays import Targets
 from ..data.schema import Direction, Feature
 from ..model import RecourseModel
 from ..space.constraints import Constraints, compile_constraints
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .answers import Binding, Diagnosis
 from .candidates import Candidates
 from .local_search import best_of_each_feature
@@ -18,7 +18,7 @@ LEAST_GAIN = 0.02
 
 
 def binding_constraints(
-    model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed
+    model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet
 ) -> list[tuple[Binding, ...]]:
     """best (n, 1) -> for each record the features whose constraints are most in the way, at most NAMED of them
 
@@ -28,7 +28,7 @@ def binding_constraints(
     schema = model.encoder.schema
     free = replace(schema, features=tuple(_freed(feature) for feature in schema.features))
     fixed = frozenset(feature.name for feature in schema.features if feature.protected)
-    relaxed = compile_constraints(free, Constraints(immutable=fixed), allowed.origin)
+    relaxed = compile_constraints(free, Constraints(immutable=fixed), feasible.origin)
     moves = best_of_each_feature(model, best, target, relaxed)
     named = []
     for row in range(len(best.cost)):
@@ -38,7 +38,7 @@ def binding_constraints(
             changed = np.flatnonzero((there != here) & ~(np.isnan(there) & np.isnan(here)))
             gain = float(moves.agreement[row, move] - best.agreement[row, 0])
             for j in changed:
-                if gain >= LEAST_GAIN and _forbidden(allowed, row, int(j), float(moves.records[row, move, j])):
+                if gain >= LEAST_GAIN and _forbidden(feasible, row, int(j), float(moves.records[row, move, j])):
                     gains[schema.names[j]] = max(gains.get(schema.names[j], 0.0), gain)
         ordered = sorted(gains.items(), key=lambda entry: -entry[1])[:NAMED]
         named.append(tuple(Binding(name, gain) for name, gain in ordered))
@@ -65,12 +65,12 @@ def _freed(feature: Feature) -> Feature:
     return replace(feature, immutable=feature.protected, direction=Direction.ANY)
 
 
-def _forbidden(allowed: Allowed, row: int, j: int, value: float) -> bool:
+def _forbidden(feasible: FeasibleSet, row: int, j: int, value: float) -> bool:
     """Whether the constraints forbid this value of feature j"""
-    if not allowed.movable[row, j]:
+    if not feasible.movable[row, j]:
         return True
     if np.isnan(value):
-        return not bool(allowed.missing[row, j])
-    if allowed.levels[row, j].any():
-        return not bool(allowed.levels[row, j, int(value)])
-    return not bool(allowed.lower[row, j] <= value <= allowed.upper[row, j])
+        return not bool(feasible.missing[row, j])
+    if feasible.levels[row, j].any():
+        return not bool(feasible.levels[row, j, int(value)])
+    return not bool(feasible.lower[row, j] <= value <= feasible.upper[row, j])

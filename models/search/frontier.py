@@ -11,12 +11,12 @@ from ..arrays import Records, Targets
 from ..config import SearchConfig
 from ..model import FrontierPoint, RecourseModel
 from ..space.constraints import Constraints, compile_constraints
-from .candidates import landing_points, look_at
-from .local_search import polish, worth
+from .candidates import endpoints, score_endpoints
+from .local_search import objective, polish
 from .scoring import score_points
-from .selection import best_at_price
+from .selection import best_at_cost_weight
 
-PRICES = tuple(float(price) for price in np.geomspace(0.005, 1.5, 14))
+COST_WEIGHTS = tuple(float(cost_weight) for cost_weight in np.geomspace(0.005, 1.5, 14))
 RECORDS = 300
 REFUSED = 0.15
 """A record clearly needs a change where the expected agreement with the target is at most this."""
@@ -35,16 +35,16 @@ def measure_frontier(model: RecourseModel, records: Records, labels: Targets, se
     refused = order[own[order] <= REFUSED]
     rows = (refused if len(refused) >= LEAST else order)[:RECORDS]
     target = target[rows]
-    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
-    allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
-    landings = landing_points(model, target, allowed, CANDIDATES, seed)
+    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.generated_features)
+    feasible = compile_constraints(model.encoder.schema, constraints, records[rows])
+    ends = endpoints(model, target, feasible, CANDIDATES, seed)
     points = []
-    for price in PRICES:
-        prices = np.full(len(rows), price)
-        candidates = look_at(model, landings, target, allowed, prices)
-        best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
-        answer = polish(model, candidates.take(best), target, allowed, prices, 4)
-        points.append(FrontierPoint(price, float(answer.cost.mean()), float(answer.agreement.mean())))
+    for cost_weight in COST_WEIGHTS:
+        cost_weights = np.full(len(rows), cost_weight)
+        candidates = score_endpoints(model, ends, target, feasible, cost_weights)
+        best = objective(candidates, feasible.origin, cost_weights).argmax(axis=1)[:, None]
+        answer = polish(model, candidates.take(best), target, feasible, cost_weights, 4)
+        points.append(FrontierPoint(cost_weight, float(answer.cost.mean()), float(answer.agreement.mean())))
     return tuple(points)
 
 
@@ -53,8 +53,8 @@ ENOUGH = 0.995
 """Where the mean expected agreement is this high, more cost would buy nothing."""
 
 
-def price_within(
-    model: RecourseModel, records: Records, target: Targets, budget: float, seed: int, spare: float = 0.0
+def cost_weight_within(
+    model: RecourseModel, records: Records, target: Targets, budget: float, seed: int, standard_errors: float = 0.0
 ) -> float:
     """The least price at which the answers to records (n, F) cost no more than the budget in the mean
 
@@ -62,16 +62,16 @@ def price_within(
     spare: so many standard errors of the mean are left of the budget, for other records than these
     """
     config = SearchConfig()
-    frozen = frozenset(model.encoder.schema.names) - model.flowing
-    allowed = compile_constraints(model.encoder.schema, Constraints(immutable=frozen), records)
-    points = landing_points(model, target, allowed, config.candidates, seed)
-    low, high = math.log(min(PRICES) / 4), math.log(max(PRICES) * 4)
+    frozen = frozenset(model.encoder.schema.names) - model.generated_features
+    feasible = compile_constraints(model.encoder.schema, Constraints(immutable=frozen), records)
+    points = endpoints(model, target, feasible, config.candidates, seed)
+    low, high = math.log(min(COST_WEIGHTS) / 4), math.log(max(COST_WEIGHTS) * 4)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        prices = np.full(len(records), math.exp(middle))
-        candidates = look_at(model, points, target, allowed, prices)
-        answers = best_at_price(model, candidates, target, allowed, prices, 0.0, config.polish_rounds)
-        paid = answers.cost.mean() + spare * answers.cost.std() / math.sqrt(len(records))
+        cost_weights = np.full(len(records), math.exp(middle))
+        candidates = score_endpoints(model, points, target, feasible, cost_weights)
+        answers = best_at_cost_weight(model, candidates, target, feasible, cost_weights, 0.0, config.polish_rounds)
+        paid = answers.cost.mean() + standard_errors * answers.cost.std() / math.sqrt(len(records))
         generous = paid > budget or answers.agreement.mean() >= ENOUGH
         low, high = (middle, high) if generous else (low, middle)
     return math.exp(high)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from ..arrays import Encoded, Floats, Records, Targets
 from ..model import RecourseModel
 from ..space.encoding import Encoder
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure, measure_few
-from .moves import Catalogue, Ground, effects, permitted, proposals, same
-from .scoring import Slopes, score_with_slopes
+from .moves import MoveContext, MoveSet, effects, permitted, proposals, same
+from .scoring import LogitGradient, score_with_gradients
 
-CHANGE_PRICE = 0.004
+CHANGE_PENALTY = 0.004
 """What one changed feature costs, in agreement: a change that gains less than this is put back."""
 SCORED = 8
 """How many of the ranked moves are scored exactly; with those made together and the slides, they fill a block."""
@@ -32,14 +32,14 @@ TOGETHER = (2, 4, 8, 14)
 """The best moves of so many features are also scored together."""
 LEAST_GAIN = 1e-4
 """A record whose best move gains no more than this is done."""
-LOOKED_AT, MOVE_PRICE = 16, 0.3
+LOOKED_AT, MOVE_COST_WEIGHT = 16, 0.3
 """How many single moves are shown to those who only look at them, and the price at which they are ranked."""
 
 
-def worth(candidates: Candidates, origin: Records, price: Floats) -> Floats:
+def objective(candidates: Candidates, origin: Records, cost_weight: Floats) -> Floats:
     """origin (n, F), price (n,) -> (n, c)"""
     changed = count_changes(candidates.records, origin[:, None])
-    return candidates.agreement - price[:, None] * candidates.cost - CHANGE_PRICE * changed
+    return candidates.agreement - cost_weight[:, None] * candidates.cost - CHANGE_PENALTY * changed
 
 
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
@@ -51,11 +51,11 @@ def polish(
     model: RecourseModel,
     start: Candidates,
     target: Targets,
-    allowed: Allowed,
-    price: Floats,
+    feasible: FeasibleSet,
+    cost_weight: Floats,
     rounds: int,
-    floor: float = 0.0,
-    known: Slopes | None = None,
+    min_expected_agreement: float = 0.0,
+    known: LogitGradient | None = None,
 ) -> Candidates:
     """start: one candidate a record (n, 1); price (n,) -> the polished candidate of each (n, 1)
 
@@ -63,100 +63,105 @@ def polish(
     they are known already.
     """
     current, active = start, np.arange(len(target))
-    ground = Ground.of(model.encoder, allowed)
+    context = MoveContext.of(model.encoder, feasible)
     for turn in range(rounds):
-        if not len(active) or not len(ground.catalogue.feature):
+        if not len(active) or not len(context.moves.feature):
             break
-        rows, wanted, paid = current.take_rows(active), target[active], price[active]
-        moves = _best_moves(model, ground, rows, wanted, paid, known)
-        moved, ahead = _measured(model, moves, wanted, ground.home, last=turn + 1 == rounds)
-        before = worth(rows, ground.origin, paid)
-        sinks = (moved.agreement < floor) & (rows.agreement >= floor)
-        after = np.where(sinks, -np.inf, worth(moved, ground.origin, paid))
+        rows, wanted, paid = current.take_rows(active), target[active], cost_weight[active]
+        moves = _best_moves(model, context, rows, wanted, paid, known)
+        moved, ahead = _measured(model, moves, wanted, context.origin_point, last=turn + 1 == rounds)
+        before = objective(rows, context.origin, paid)
+        sinks = (moved.agreement < min_expected_agreement) & (rows.agreement >= min_expected_agreement)
+        after = np.where(sinks, -np.inf, objective(moved, context.origin, paid))
         best = after.argmax(axis=1)
         gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + LEAST_GAIN)
         active, best = active[gains], best[gains]
         current = current.replace_rows(active, moved.take_rows(gains).take(best[:, None]))
         known = None if ahead is None else ahead.at(gains * moved.cost.shape[1] + best)
-        ground = ground if len(gains) == len(wanted) else ground.rows(gains)
+        context = context if len(gains) == len(wanted) else context.rows(gains)
     return current
 
 
 def _measured(
-    model: RecourseModel, records: Records, target: Targets, home: Encoded, last: bool
-) -> tuple[Candidates, Slopes | None]:
+    model: RecourseModel, records: Records, target: Targets, origin: Encoded, last: bool
+) -> tuple[Candidates, LogitGradient | None]:
     """The moves (n, c, F) measured; of few records with the slopes there, which save the next round a pass."""
-    return (measure(model, records, target, home), None) if last else measure_few(model, records, target, home)
+    return (measure(model, records, target, origin), None) if last else measure_few(model, records, target, origin)
 
 
-def moves_of(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+def moves_of(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """The most promising single-feature moves from best (n, 1), scored (n, c); an impossible one stays put."""
-    ground, price = Ground.of(model.encoder, allowed), np.full(len(target), MOVE_PRICE)
-    slopes = score_with_slopes(model, best.points[:, 0], target)[1]
-    values, estimate = _ranked(model, ground, best, price, slopes)
-    moves = _alone(ground.catalogue, best.records[:, 0], values, estimate, LOOKED_AT)
-    return measure(model, moves, target, ground.home)
+    context, cost_weight = MoveContext.of(model.encoder, feasible), np.full(len(target), MOVE_COST_WEIGHT)
+    gradients = score_with_gradients(model, best.points[:, 0], target)[1]
+    values, estimate = _ranked(model, context, best, cost_weight, gradients)
+    moves = _alone(context.moves, best.records[:, 0], values, estimate, LOOKED_AT)
+    return measure(model, moves, target, context.origin_point)
 
 
-def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """From best (n, 1), the change of each feature that promises most agreement at any cost, scored (n, P)
 
     P features may change; of the others there is nothing to tell.
     """
-    ground, nothing = Ground.of(model.encoder, allowed), np.zeros(len(target))
-    if not len(ground.catalogue.features):
+    context, nothing = MoveContext.of(model.encoder, feasible), np.zeros(len(target))
+    if not len(context.moves.features):
         return best.take(np.empty((len(target), 0), dtype=np.intp))
-    slopes = score_with_slopes(model, best.points[:, 0], target)[1]
-    values, estimate = _ranked(model, ground, best, nothing, slopes)
-    each, features = estimate[:, ground.catalogue.of], ground.catalogue.features
+    gradients = score_with_gradients(model, best.points[:, 0], target)[1]
+    values, estimate = _ranked(model, context, best, nothing, gradients)
+    each, features = estimate[:, context.moves.of], context.moves.features
     row, position = np.arange(len(values))[:, None], np.arange(len(features))
-    move = ground.catalogue.of[position, each.argmax(axis=2)]
+    move = context.moves.of[position, each.argmax(axis=2)]
     moved = np.repeat(best.records, len(features), axis=1)
     better = np.where(np.isfinite(estimate[row, move]), values[row, move], best.records[:, 0, features])
     moved[row, position, features] = better
-    return measure(model, moved, target, ground.home)
+    return measure(model, moved, target, context.origin_point)
 
 
 def _best_moves(
-    model: RecourseModel, ground: Ground, rows: Candidates, target: Targets, price: Floats, known: Slopes | None
+    model: RecourseModel,
+    context: MoveContext,
+    rows: Candidates,
+    target: Targets,
+    cost_weight: Floats,
+    known: LogitGradient | None,
 ) -> Records:
     """The most promising moves of each record, alone and together (n, c, F); `known` are the slopes at rows (n, 1)"""
-    slopes = known or score_with_slopes(model, rows.points[:, 0], target)[1]
-    values, estimate = _ranked(model, ground, rows, price, slopes)
-    current, standing = rows.records[:, 0], rows.agreement[:, 0] - price * rows.cost[:, 0]
-    alone = _alone(ground.catalogue, current, values, estimate, SCORED)
-    together = _together(ground.catalogue, current, values, estimate, standing)
-    slid = slides(model.encoder, ground, current, rows.points[:, 0], rows.cost[:, 0], slopes, price)
+    gradients = known or score_with_gradients(model, rows.points[:, 0], target)[1]
+    values, estimate = _ranked(model, context, rows, cost_weight, gradients)
+    current, standing = rows.records[:, 0], rows.agreement[:, 0] - cost_weight * rows.cost[:, 0]
+    alone = _alone(context.moves, current, values, estimate, SCORED)
+    together = _together(context.moves, current, values, estimate, standing)
+    slid = linearised_steps(model.encoder, context, current, rows.points[:, 0], rows.cost[:, 0], gradients, cost_weight)
     return np.concatenate([alone, together, slid], axis=1)
 
 
 def _ranked(
-    model: RecourseModel, ground: Ground, rows: Candidates, price: Floats, slopes: Slopes
+    model: RecourseModel, context: MoveContext, rows: Candidates, cost_weight: Floats, gradients: LogitGradient
 ) -> tuple[Records, Floats]:
     """What each move leads to, and a first-order estimate of its worth, -inf where it is not allowed; both (n, M)"""
-    here, at = rows.records[:, 0][:, ground.catalogue.feature], rows.points[:, 0]
-    values = proposals(model.encoder, ground, here)
-    shift, squared = effects(model.encoder, ground, values, at, slopes.gradient)
-    agreement = 1.0 / (1.0 + np.exp(-(slopes.logit[:, None] + shift)))
-    estimate = agreement - price[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
-    estimate = np.where(same(values, ground.own), estimate + CHANGE_PRICE, estimate)
-    return values, np.where(permitted(ground, values, here), estimate, -np.inf)
+    here, at = rows.records[:, 0][:, context.moves.feature], rows.points[:, 0]
+    values = proposals(model.encoder, context, here)
+    shift, squared = effects(model.encoder, context, values, at, gradients.gradient)
+    agreement = 1.0 / (1.0 + np.exp(-(gradients.logit[:, None] + shift)))
+    estimate = agreement - cost_weight[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
+    estimate = np.where(same(values, context.origin_value), estimate + CHANGE_PENALTY, estimate)
+    return values, np.where(permitted(context, values, here), estimate, -np.inf)
 
 
-def _alone(catalogue: Catalogue, current: Records, values: Records, estimate: Floats, most: int) -> Records:
+def _alone(moves: MoveSet, current: Records, values: Records, estimate: Floats, most: int) -> Records:
     """current (n, F), values and estimate (n, M) of each move -> the best moves, `most` at the most (n, s, F)"""
     count = min(most, estimate.shape[1])
     top = np.argsort(-estimate, axis=1, kind="stable")[:, :count]
-    row, feature = np.arange(len(top))[:, None], catalogue.feature[top]
+    row, feature = np.arange(len(top))[:, None], moves.feature[top]
     new = np.where(np.isfinite(estimate[row, top]), values[row, top], current[row, feature])
     moved = np.repeat(current[:, None], count, axis=1)
     moved[row, np.arange(count), feature] = new
     return moved
 
 
-def _together(catalogue: Catalogue, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
+def _together(moves: MoveSet, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
     """The best moves of the most promising features at once (n, len(TOGETHER), F); standing (n,) is to be beaten"""
-    each, features = estimate[:, catalogue.of], catalogue.features
+    each, features = estimate[:, moves.of], moves.features
     best = each.argmax(axis=2)
     row, position = np.arange(len(current))[:, None], np.arange(len(features))
     gain = each[row, position, best] - standing[:, None]
@@ -164,7 +169,7 @@ def _together(catalogue: Catalogue, current: Records, values: Records, estimate:
     rank = np.where(gain > 0, rank, TOGETHER[-1])
     taken = rank[:, None] < np.array(TOGETHER)[:, None]
     moved = np.repeat(current[:, None], len(TOGETHER), axis=1)
-    new = values[row, catalogue.of[position, best]][:, None]
+    new = values[row, moves.of[position, best]][:, None]
     moved[:, :, features] = np.where(taken, new, current[:, None, features])
     return moved
 
@@ -177,29 +182,35 @@ FLAT = 1e-12
 """A squared slope of less is none."""
 
 
-def slides(
-    encoder: Encoder, ground: Ground, current: Records, at: Encoded, paid: Floats, slopes: Slopes, price: Floats
+def linearised_steps(
+    encoder: Encoder,
+    context: MoveContext,
+    current: Records,
+    at: Encoded,
+    paid: Floats,
+    gradients: LogitGradient,
+    cost_weight: Floats,
 ) -> Records:
     """current (n, F) at points (n, D), whose cost is paid (n,) -> where slides lead (n, 4, F), within the limits
 
     Two slide the numbers that are changed already, two all that may change.
     """
-    catalogue = ground.catalogue
-    moves = catalogue.numbers
-    if not len(moves):
+    moves = context.moves
+    chosen = moves.numbers
+    if not len(chosen):
         return np.empty((len(current), 0, current.shape[1]))
-    numbers, columns = catalogue.feature[moves], catalogue.first[moves]
+    numbers, columns = moves.feature[chosen], moves.first[chosen]
     # Taken, not indexed: sums along the last axis must not depend on the layout that a batch gives it.
     here, spot = current.take(numbers, axis=1), at.take(columns, axis=1)
-    home, slope = ground.home.take(columns, axis=1), slopes.gradient.take(columns, axis=1)
-    free = ground.opened.take(moves, axis=1) & ~np.isnan(here)
-    masks = np.stack([free & (spot != home), free], axis=1)
-    far = _distance(masks, slope[:, None], (home - spot)[:, None], slopes.logit, paid, price)
-    way = (home - spot)[:, None] + far * slope[:, None]
+    origin, slope = context.origin_point.take(columns, axis=1), gradients.gradient.take(columns, axis=1)
+    free = context.opened.take(chosen, axis=1) & ~np.isnan(here)
+    masks = np.stack([free & (spot != origin), free], axis=1)
+    far = _distance(masks, slope[:, None], (origin - spot)[:, None], gradients.logit, paid, cost_weight)
+    way = (origin - spot)[:, None] + far * slope[:, None]
     points = spot[:, None, None] + SHARES[:, None] * way[:, :, None]
     values = encoder.mean[numbers] + encoder.scale[numbers] * points
-    lower, upper = ground.lower.take(moves, axis=1)[:, None, None], ground.upper.take(moves, axis=1)[:, None, None]
-    values = catalogue.grid.at(moves).snap(np.minimum(np.maximum(values, lower), upper))
+    lower, upper = context.lower.take(chosen, axis=1)[:, None, None], context.upper.take(chosen, axis=1)[:, None, None]
+    values = moves.grid.at(chosen).snap(np.minimum(np.maximum(values, lower), upper))
     values = np.where(masks[:, :, None], values, here[:, None, None])
     slid = np.repeat(current[:, None], masks.shape[1] * len(SHARES), axis=1)
     slid[:, :, numbers] = values.reshape(len(current), -1, len(numbers))
@@ -207,7 +218,7 @@ def slides(
 
 
 def _distance(
-    masks: NDArray[np.bool_], slope: Floats, back: Floats, logit: Floats, paid: Floats, price: Floats
+    masks: NDArray[np.bool_], slope: Floats, back: Floats, logit: Floats, paid: Floats, cost_weight: Floats
 ) -> Floats:
     """masks (n, s, P), slope and the way back home (n, 1, P) -> how far from home, in slopes (n, s, 1)"""
     sums = (np.stack([slope * slope, slope * back, back * back]) * masks).sum(axis=3, keepdims=True)
@@ -215,5 +226,5 @@ def _distance(
     fixed = np.maximum((paid * paid)[:, None, None] - sums[2], 0.0)
     far = np.maximum((LEVELS - start) / np.maximum(squares, FLAT), 0.0)
     agreement = 1.0 / (1.0 + np.exp(-(start + far * squares)))
-    value = agreement - price[:, None, None] * np.sqrt(fixed + far * far * squares)
+    value = agreement - cost_weight[:, None, None] * np.sqrt(fixed + far * far * squares)
     return np.take_along_axis(far, value.argmax(axis=2)[..., None], axis=2)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..arrays import Encoded, Floats, Records
 from ..data.grid import Grid
 from ..space.encoding import Encoder
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 
 WAYS = (0.5, 0.8, 0.93, 1.07, 1.2)
 """A number goes this share of its way from the applicant's value."""
@@ -18,7 +18,7 @@ STRIDES = (-0.3, -0.08, 0.08, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class MoveSet:
     """The M moves of those of the schema's features that may change, all (M,).
 
     feature  which one is changed
@@ -48,13 +48,13 @@ class Catalogue:
     numbers: NDArray[np.intp]
 
 
-def catalogue_of(encoder: Encoder, movable: NDArray[np.bool_]) -> Catalogue:
+def move_set_of(encoder: Encoder, movable: NDArray[np.bool_]) -> MoveSet:
     """movable (F,): which features may change at all; what may not has no moves that would only be looked at in vain"""
-    return _catalogue(encoder, movable.tobytes())
+    return _move_set(encoder, movable.tobytes())
 
 
 @lru_cache(maxsize=256)
-def _catalogue(encoder: Encoder, movable: bytes) -> Catalogue:
+def _move_set(encoder: Encoder, movable: bytes) -> MoveSet:
     features = np.flatnonzero(np.frombuffer(movable, dtype=np.bool_))
     moves: list[tuple[int, float, float, int]] = []
     for j in features.tolist():
@@ -70,7 +70,7 @@ def _catalogue(encoder: Encoder, movable: bytes) -> Catalogue:
     circle = np.zeros((len(moves), 2))
     for position in np.flatnonzero(levels >= 0):
         circle[position] = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
-    return Catalogue(
+    return MoveSet(
         feature=columns,
         way=ways,
         stride=strides,
@@ -89,14 +89,14 @@ def _catalogue(encoder: Encoder, movable: bytes) -> Catalogue:
 
 def _moves_by_feature(columns: NDArray[np.intp], features: NDArray[np.intp]) -> NDArray[np.intp]:
     """columns (M,), the feature of each move, of features (P,) -> (P, L)"""
-    own = [np.flatnonzero(columns == j) for j in features]
-    longest = max((len(moves) for moves in own), default=0)
-    filled = [np.concatenate([moves, np.repeat(moves[:1], longest - len(moves))]) for moves in own]
+    origin_value = [np.flatnonzero(columns == j) for j in features]
+    longest = max((len(moves) for moves in origin_value), default=0)
+    filled = [np.concatenate([moves, np.repeat(moves[:1], longest - len(moves))]) for moves in origin_value]
     return np.array(filled, dtype=np.intp).reshape(len(features), longest)
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class MoveContext:
     """What stays the same for n records while they are polished: origin (n, F), home (n, D) and, of each move, (n, M).
 
     own       the applicant's value, and base the number that stands for it
@@ -104,47 +104,60 @@ class Ground:
     opened    whether the constraints allow the move, save for a number's limits
     """
 
-    catalogue: Catalogue
+    moves: MoveSet
     origin: Records
-    home: Encoded
-    own: Records
-    base: Records
+    origin_point: Encoded
+    origin_value: Records
+    origin_filled: Records
     lower: Records
     upper: Records
     opened: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, encoder: Encoder, allowed: Allowed) -> "Ground":
-        catalogue = catalogue_of(encoder, np.asarray(allowed.movable.any(axis=0)))
-        j, level = catalogue.feature, catalogue.level
-        own = allowed.origin[:, j]
-        listed = (level < 0) | allowed.levels[:, j, np.maximum(level, 0)]
-        opened = allowed.movable[:, j] & np.where(catalogue.back, allowed.own_fits()[:, j], listed)
-        base = np.where(np.isnan(own), encoder.fill[j], own)
-        home = encoder.encode(allowed.origin)
-        return cls(catalogue, allowed.origin, home, own, base, allowed.lower[:, j], allowed.upper[:, j], opened)
+    def of(cls, encoder: Encoder, feasible: FeasibleSet) -> "MoveContext":
+        moves = move_set_of(encoder, np.asarray(feasible.movable.any(axis=0)))
+        j, level = moves.feature, moves.level
+        origin_value = feasible.origin[:, j]
+        listed = (level < 0) | feasible.levels[:, j, np.maximum(level, 0)]
+        opened = feasible.movable[:, j] & np.where(moves.back, feasible.own_fits()[:, j], listed)
+        origin_filled = np.where(np.isnan(origin_value), encoder.fill[j], origin_value)
+        origin_point = encoder.encode(feasible.origin)
+        return cls(
+            moves,
+            feasible.origin,
+            origin_point,
+            origin_value,
+            origin_filled,
+            feasible.lower[:, j],
+            feasible.upper[:, j],
+            opened,
+        )
 
-    def rows(self, rows: NDArray[np.intp]) -> "Ground":
+    def rows(self, rows: NDArray[np.intp]) -> "MoveContext":
         lower, upper, opened = self.lower[rows], self.upper[rows], self.opened[rows]
-        own, base = self.own[rows], self.base[rows]
-        return Ground(self.catalogue, self.origin[rows], self.home[rows], own, base, lower, upper, opened)
+        origin_value, origin_filled = self.origin_value[rows], self.origin_filled[rows]
+        return MoveContext(
+            self.moves, self.origin[rows], self.origin_point[rows], origin_value, origin_filled, lower, upper, opened
+        )
 
 
-def proposals(encoder: Encoder, ground: Ground, here: Records) -> Records:
+def proposals(encoder: Encoder, context: MoveContext, here: Records) -> Records:
     """here (n, M), the value of each move's feature -> its new value (n, M), on the grid and allowed; NaN is missing"""
-    catalogue = ground.catalogue
-    at = np.where(np.isnan(here), encoder.fill[catalogue.feature], here)
-    number = ground.base + catalogue.way * (at - ground.base) + catalogue.stride * encoder.scale[catalogue.feature]
-    number = catalogue.grid.snap(np.clip(number, ground.lower, ground.upper))
-    value = np.where(catalogue.level >= 0, catalogue.level, number)
-    return np.where(catalogue.back, ground.own, value)
+    moves = context.moves
+    at = np.where(np.isnan(here), encoder.fill[moves.feature], here)
+    number = (
+        context.origin_filled + moves.way * (at - context.origin_filled) + moves.stride * encoder.scale[moves.feature]
+    )
+    number = moves.grid.snap(np.clip(number, context.lower, context.upper))
+    value = np.where(moves.level >= 0, moves.level, number)
+    return np.where(moves.back, context.origin_value, value)
 
 
-def permitted(ground: Ground, values: Records, here: Records) -> NDArray[np.bool_]:
+def permitted(context: MoveContext, values: Records, here: Records) -> NDArray[np.bool_]:
     """Which moves (n, M) change something and lead to an allowed value."""
-    inside = (values >= ground.lower) & (values <= ground.upper)
-    free = ground.catalogue.back | (ground.catalogue.level >= 0)
-    open_moves: NDArray[np.bool_] = ground.opened & ~same(values, here) & (free | inside)
+    inside = (values >= context.lower) & (values <= context.upper)
+    free = context.moves.back | (context.moves.level >= 0)
+    open_moves: NDArray[np.bool_] = context.opened & ~same(values, here) & (free | inside)
     return open_moves
 
 
@@ -154,23 +167,25 @@ def same(values: Records, others: Records) -> NDArray[np.bool_]:
     return equal
 
 
-def effects(encoder: Encoder, ground: Ground, values: Records, at: Encoded, gradient: Encoded) -> tuple[Floats, Floats]:
+def effects(
+    encoder: Encoder, context: MoveContext, values: Records, at: Encoded, gradient: Encoded
+) -> tuple[Floats, Floats]:
     """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
-    catalogue = ground.catalogue
-    j, first, second = catalogue.feature, catalogue.first, catalogue.second
+    moves = context.moves
+    j, first, second = moves.feature, moves.first, moves.second
     filled = np.where(np.isnan(values), encoder.fill[j], values)
     number = (filled - encoder.mean[j]) / encoder.scale[j]
-    home = ground.home[:, first]
-    new = np.where(catalogue.level >= 0, catalogue.cosine, np.where(catalogue.back, home, number))
-    shift, squared = _column_effect(new, at[:, first], home, gradient[:, first])
+    origin_point = context.origin_point[:, first]
+    new = np.where(moves.level >= 0, moves.cosine, np.where(moves.back, origin_point, number))
+    shift, squared = _column_effect(new, at[:, first], origin_point, gradient[:, first])
     paired = first != second
     if not paired.any():
         return shift, squared
-    home = ground.home[:, second]
-    other = np.where(catalogue.back, home, catalogue.sine)
-    more, wider = _column_effect(other, at[:, second], home, gradient[:, second])
+    origin_point = context.origin_point[:, second]
+    other = np.where(moves.back, origin_point, moves.sine)
+    more, wider = _column_effect(other, at[:, second], origin_point, gradient[:, second])
     return shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
 
 
-def _column_effect(new: Floats, old: Floats, home: Floats, slope: Floats) -> tuple[Floats, Floats]:
-    return (new - old) * slope, (new - home) ** 2 - (old - home) ** 2
+def _column_effect(new: Floats, old: Floats, origin_point: Floats, slope: Floats) -> tuple[Floats, Floats]:
+    return (new - old) * slope, (new - origin_point) ** 2 - (old - origin_point) ** 2

@@ -17,8 +17,8 @@ from ..arrays import Encoded, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks
 from ..networks.density import density_score, trust_threshold
-from ..networks.gradients import read, read_with_slopes
-from ..networks.surrogate import Reading
+from ..networks.gradients import forward, forward_with_pullback
+from ..networks.surrogate import SurrogateOutput
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class LogitGradient:
     """The logit of the expected agreement (n,) and its gradient (n, D)."""
 
     logit: NDArray[np.float64]
     gradient: Encoded
 
-    def at(self, rows: NDArray[np.intp]) -> "Slopes":
-        return Slopes(self.logit[rows], self.gradient[rows])
+    def at(self, rows: NDArray[np.intp]) -> "LogitGradient":
+        return LogitGradient(self.logit[rows], self.gradient[rows])
 
 
 def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scores:
@@ -46,8 +46,8 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
-            readings = read(model.pair, x)
-            votes, dense = _share(target_logit(model, readings, y)), _density(readings, y)
+            outputs = forward(model.pair, x)
+            votes, dense = _share(target_logit(model, outputs, y)), _density(outputs, y)
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
     return Scores(agreement, density)
@@ -59,12 +59,12 @@ def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64
     for rows in chunks(len(points)):
         x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
         with torch.inference_mode():
-            said = torch.softmax(_log_shares(model, read(model.pair, x)), dim=1)
+            said = torch.softmax(_log_shares(model, forward(model.pair, x)), dim=1)
         shares[rows] = said[: rows.stop - rows.start].cpu().numpy()
     return shares
 
 
-def doubt(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
+def vote_uncertainty(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
     """points (n, D) -> how open the votes are there (n,): the chance that a model's vote, drawn twice, differs
 
     The mean over the models: where some surely say one thing and the others surely another, there is no doubt.
@@ -74,33 +74,33 @@ def doubt(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
         x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
         with torch.inference_mode():
             first, second = model.pair(x)
-            said = (first.log_votes.exp() + second.log_votes.exp()) / 2
+            said = (first.log_member_share.exp() + second.log_member_share.exp()) / 2
             differs = 1.0 - said.square().sum(dim=2).mean(dim=1)
         open_votes[rows] = differs[: rows.stop - rows.start].cpu().numpy()
     return open_votes
 
 
-def score_with_slopes(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, Slopes]:
+def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, LogitGradient]:
     """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
     scores = Scores(np.empty(len(points)), np.empty(len(points)))
-    slopes = Slopes(np.empty(len(points)), np.empty(points.shape))
+    gradients = LogitGradient(np.empty(len(points)), np.empty(points.shape))
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
-            readings, back = read_with_slopes(model.pair, x)
-            logit, others = _logit_and_others(model, readings, y)
-            dense, votes = _density(readings, y), _share(logit)
+            outputs, back = forward_with_pullback(model.pair, x)
+            logit, others = _logit_and_others(model, outputs, y)
+            dense, votes = _density(outputs, y), _share(logit)
             gradient = back(_target_slope(model, others, y))
         size = rows.stop - rows.start
         scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
-        slopes.logit[rows], slopes.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
-    return scores, slopes
+        gradients.logit[rows], gradients.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
+    return scores, gradients
 
 
 def logit_and_gradient(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Encoded, Encoded]:
     """points (n, D), target (n,) -> the logit of the expected agreement (n,), its gradient (n, D)"""
-    slopes = score_with_slopes(model, points, target)[1]
-    return slopes.logit, slopes.gradient
+    gradients = score_with_gradients(model, points, target)[1]
+    return gradients.logit, gradients.gradient
 
 
 def _share(logit: Tensor) -> Tensor:
@@ -108,25 +108,27 @@ def _share(logit: Tensor) -> Tensor:
     return 1 / (1 + torch.exp(-logit))
 
 
-def _density(readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
-    return torch.minimum(density_score(readings[0].logits, target), density_score(readings[1].logits, target))
+def _density(outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
+    return torch.minimum(density_score(outputs[0].logits, target), density_score(outputs[1].logits, target))
 
 
-def target_logit(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> Tensor:
+def target_logit(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
     """log(a / (1 - a)) of the calibrated agreement a with target (B,) -> (B,)"""
-    return _logit_and_others(model, readings, target)[0]
+    return _logit_and_others(model, outputs, target)[0]
 
 
-def _logit_and_others(model: RecourseModel, readings: tuple[Reading, Reading], target: Tensor) -> tuple[Tensor, Tensor]:
+def _logit_and_others(
+    model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor
+) -> tuple[Tensor, Tensor]:
     """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
-    scaled, column = _log_shares(model, readings), target[:, None]
+    scaled, column = _log_shares(model, outputs), target[:, None]
     others = scaled.scatter(1, column, -torch.inf)
     return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1), others
 
 
-def _log_shares(model: RecourseModel, readings: tuple[Reading, Reading]) -> Tensor:
+def _log_shares(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput]) -> Tensor:
     """The calibrated log shares (B, K), up to what all classes have in common"""
-    mean = (readings[0].log_valid + readings[1].log_valid) / 2
+    mean = (outputs[0].log_class_share + outputs[1].log_class_share) / 2
     bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
     return torch.add(bias, mean, alpha=model.calibration.slope)
 
@@ -152,7 +154,7 @@ USUAL = 0.05
 """An answer that is less typical than this is not trusted."""
 
 
-def measure_usual_scores(model: RecourseModel, records: Records, labels: Targets) -> tuple[tuple[float, ...], ...]:
+def measure_density_quantiles(model: RecourseModel, records: Records, labels: Targets) -> tuple[tuple[float, ...], ...]:
     """records (n, F), labels (n,) -> the percentiles of the density score in each class, none where it has no record"""
     scores = score_points(model, model.encoder.encode(records), labels).density
     classes = (scores[labels == label] for label in range(len(model.classes)))
@@ -161,7 +163,7 @@ def measure_usual_scores(model: RecourseModel, records: Records, labels: Targets
 
 def typicality(model: RecourseModel, target: int, density: float) -> float | None:
     """The share of real records of the target class with a lower score; None where no such record is known"""
-    usual = model.usual_scores[target] if model.usual_scores else ()
+    usual = model.density_quantiles[target] if model.density_quantiles else ()
     return float(np.interp(density, usual, PERCENTS)) if usual else None
 
 

@@ -17,17 +17,17 @@ from ..ensemble.votes import beta_lower_bound
 from ..errors import ConfigError, SolverError, TargetError
 from ..model import RecourseModel
 from ..space.constraints import Constraints, prepare, violations
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .answers import Binding, Change, Counterfactual, Explanation, Status, Vote
-from .candidates import Candidates, generate, generate_with_own
+from .candidates import Candidates, generate, generate_with_origin
 from .diagnosis import binding_constraints, diagnose
-from .scoring import Slopes, is_trusted, typicality
-from .selection import best_at_price, freeze_main_change, ladder
+from .scoring import LogitGradient, is_trusted, typicality
+from .selection import best_at_cost_weight, freeze_main_change, weight_path
 from .verification import Verified, confirm, verify
 
 CERTAIN = 0.9
 """An unverified record counts as already in the target class from this expected agreement on."""
-SPARE = 6
+FALLBACKS = 6
 
 
 def target_codes(model: RecourseModel, target: str, count: int) -> Targets:
@@ -47,10 +47,10 @@ def explain(
 ) -> list[Explanation]:
     """records (n, F), target (n,) -> one explanation a record; with an ensemble and max_queries, verified ones"""
     config = config or SearchConfig()
-    prepared = prepare(model.encoder.schema, model.flowing, constraints or Constraints(), records)
+    prepared = prepare(model.encoder.schema, model.generated_features, constraints or Constraints(), records)
     answers = [Explanation(Status.ERROR, (), 0, error=error) for error in prepared.errors]
     if len(prepared.rows):
-        found = search(model, target[prepared.rows], prepared.allowed, config, ensemble)
+        found = search(model, target[prepared.rows], prepared.feasible, config, ensemble)
         for row, answer in zip(prepared.rows, found, strict=True):
             answers[row] = answer
     return answers
@@ -69,7 +69,7 @@ class _Answer:
 def search(
     model: RecourseModel,
     target: Targets,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     config: SearchConfig,
     ensemble: Ensemble | None = None,
 ) -> list[Explanation]:
@@ -82,41 +82,43 @@ def search(
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
     # A verified search climbs from cheap to robust: it wants them all.
-    price = np.full(len(target), config.price) if ensemble is None else None
-    candidates, own, slopes = generate_with_own(model, target, allowed, config.candidates, config.seed, price)
-    already, asked, paid = _already(own, target, allowed, config, ensemble)
+    cost_weight = np.full(len(target), config.cost_weight) if ensemble is None else None
+    candidates, own, gradients = generate_with_origin(
+        model, target, feasible, config.candidates, config.seed, cost_weight
+    )
+    already, asked, paid = _already(own, target, feasible, config, ensemble)
     answers: list[_Answer] = []
-    open_to, left = allowed, np.where(already, 0, config.max_queries - asked)
+    open_to, left = feasible, np.where(already, 0, config.max_queries - asked)
     possible = ~already
     for position in range(config.k):
         if position:
-            candidates, slopes = generate(model, target, open_to, config.candidates, config.seed, price), None
+            candidates, gradients = generate(model, target, open_to, config.candidates, config.seed, cost_weight), None
         share = left // (config.k - position)
-        answer = _one_answer(model, candidates, slopes, target, open_to, config, ensemble, share)
+        answer = _one_answer(model, candidates, gradients, target, open_to, config, ensemble, share)
         left = left - answer.queries
-        usable = _worth_giving(answer, config.floor) if position else possible
+        usable = _worth_giving(answer, config.min_expected_agreement) if position else possible
         answers.append(replace(answer, given=possible & usable))
         if position + 1 < config.k:
             open_to, possible = freeze_main_change(model, answer.chosen, open_to)
-    _check_exact(model, allowed, answers)
-    found = _explanations(model, target, allowed, already, asked, answers, config, ensemble)
+    _check_exact(model, feasible, answers)
+    found = _explanations(model, target, feasible, already, asked, answers, config, ensemble)
     charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
     return [replace(one, charged=int(cost)) for one, cost in zip(found, charged, strict=True)]
 
 
 def _already(
-    own: Floats, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+    own: Floats, target: Targets, feasible: FeasibleSet, config: SearchConfig, ensemble: Ensemble | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
     """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
 
     Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
     """
-    likely = (own >= CERTAIN) & allowed.own_fits().all(axis=1)
+    likely = (own >= CERTAIN) & feasible.own_fits().all(axis=1)
     asked, paid = np.zeros((2, len(target)), dtype=np.intp)
     if ensemble is None or not likely.any():
         return likely, asked, paid
     rows = np.flatnonzero(likely)
-    likely[rows] = confirm(ensemble, allowed.origin[rows], target[rows]) >= config.min_agreement - 1e-9
+    likely[rows] = confirm(ensemble, feasible.origin[rows], target[rows]) >= config.min_agreement - 1e-9
     asked[rows], paid[rows] = 1, charges_of(ensemble, len(rows))
     return likely, asked, paid
 
@@ -124,9 +126,9 @@ def _already(
 def _one_answer(
     model: RecourseModel,
     candidates: Candidates,
-    slopes: Slopes | None,
+    gradients: LogitGradient | None,
     target: Targets,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     config: SearchConfig,
     ensemble: Ensemble | None,
     limit: NDArray[np.intp],
@@ -134,29 +136,31 @@ def _one_answer(
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
     everyone = np.ones(len(target), dtype=np.bool_)
     if ensemble is None:
-        price = np.full(len(target), config.price)
+        cost_weight = np.full(len(target), config.cost_weight)
         rounds, starts = config.polish_rounds, config.polish_starts
-        chosen = best_at_price(model, candidates, target, allowed, price, config.floor, rounds, starts, slopes)
+        chosen = best_at_cost_weight(
+            model, candidates, target, feasible, cost_weight, config.min_expected_agreement, rounds, starts, gradients
+        )
         return _Answer(chosen, None, np.zeros_like(limit), everyone)
-    rungs = ladder(model, candidates, target, allowed, config.polish_rounds)
-    spare = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :SPARE])
-    verified = verify(model, rungs, spare, target, allowed, ensemble, config.min_agreement, limit)
+    levels = weight_path(model, candidates, target, feasible, config.polish_rounds)
+    fallbacks = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :FALLBACKS])
+    verified = verify(model, levels, fallbacks, target, feasible, ensemble, config.min_agreement, limit)
     return _Answer(verified.best, verified, verified.queries, everyone)
 
 
-def _worth_giving(answer: _Answer, floor: float) -> NDArray[np.bool_]:
+def _worth_giving(answer: _Answer, min_expected_agreement: float) -> NDArray[np.bool_]:
     """Whether a further answer is expected to hold (n,), and most of the models did not refuse it when asked."""
-    expected: NDArray[np.bool_] = answer.chosen.agreement[:, 0] >= floor
+    expected: NDArray[np.bool_] = answer.chosen.agreement[:, 0] >= min_expected_agreement
     if answer.verified is None:
         return expected
     refused: NDArray[np.bool_] = (answer.verified.queries > 0) & (answer.verified.agreement <= 0.5)
     return expected & ~refused
 
 
-def _check_exact(model: RecourseModel, allowed: Allowed, answers: list[_Answer]) -> None:
+def _check_exact(model: RecourseModel, feasible: FeasibleSet, answers: list[_Answer]) -> None:
     """No answer leaves with a broken constraint, whatever happened before."""
     for answer in answers:
-        broken = violations(model.encoder.schema, allowed.origin, answer.chosen.records[:, 0], allowed)
+        broken = violations(model.encoder.schema, feasible.origin, answer.chosen.records[:, 0], feasible)
         if broken.any():
             row, feature = np.argwhere(broken)[0]
             raise SolverError(
@@ -167,7 +171,7 @@ def _check_exact(model: RecourseModel, allowed: Allowed, answers: list[_Answer])
 def _explanations(
     model: RecourseModel,
     target: Targets,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     already: NDArray[np.bool_],
     asked: NDArray[np.intp],
     answers: list[_Answer],
@@ -178,29 +182,29 @@ def _explanations(
     members = ensemble.member_names if ensemble is not None else ()
     statuses = [_status(answers[0], row, bool(already[row]), config) for row in range(len(target))]
     lost = np.flatnonzero([status is Status.INFEASIBLE for status in statuses])
-    binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, allowed, lost), strict=True))
+    binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, feasible, lost), strict=True))
     explanations = []
     for row, status in enumerate(statuses):
         given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
         queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
-        found = tuple(_counterfactual(model, answer, row, int(target[row]), allowed, members) for answer in given)
+        found = tuple(_counterfactual(model, answer, row, int(target[row]), feasible, members) for answer in given)
         diagnosis = None
         if status is Status.INFEASIBLE:
             first = found[0]
             share = first.expected_agreement if first.agreement is None else first.agreement
             dissenting = tuple(vote.model for vote in first.votes if vote.accepts is False)
-            wanted = config.min_agreement if ensemble is not None else config.floor
+            wanted = config.min_agreement if ensemble is not None else config.min_expected_agreement
             diagnosis = diagnose(share, first.agreement is not None, dissenting, binding[row], wanted)
         explanations.append(Explanation(status, found, queries, diagnosis))
     return explanations
 
 
 def _bindings(
-    model: RecourseModel, answer: _Answer, target: Targets, allowed: Allowed, rows: NDArray[np.intp]
+    model: RecourseModel, answer: _Answer, target: Targets, feasible: FeasibleSet, rows: NDArray[np.intp]
 ) -> list[tuple[Binding, ...]]:
     if not len(rows):
         return []
-    return binding_constraints(model, answer.chosen.take_rows(rows), target[rows], allowed.rows(rows))
+    return binding_constraints(model, answer.chosen.take_rows(rows), target[rows], feasible.rows(rows))
 
 
 def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> Status:
@@ -210,15 +214,19 @@ def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> S
         if answer.verified.found[row]:
             return Status.ROBUST if answer.chosen.cost[row, 0] > 0 else Status.ALREADY_TARGET
         return Status.VALID if answer.verified.agreement[row] > 0.5 else Status.INFEASIBLE
-    return Status.VALID if answer.chosen.agreement[row, 0] >= max(config.floor, 0.5) else Status.INFEASIBLE
+    return (
+        Status.VALID
+        if answer.chosen.agreement[row, 0] >= max(config.min_expected_agreement, 0.5)
+        else Status.INFEASIBLE
+    )
 
 
 def _counterfactual(
-    model: RecourseModel, answer: _Answer, row: int, target: int, allowed: Allowed, members: tuple[str, ...]
+    model: RecourseModel, answer: _Answer, row: int, target: int, feasible: FeasibleSet, members: tuple[str, ...]
 ) -> Counterfactual:
     """The answer to one record, in raw values."""
     schema = model.encoder.schema
-    before, after = from_records(schema, np.stack([allowed.origin[row], answer.chosen.records[row, 0]]))
+    before, after = from_records(schema, np.stack([feasible.origin[row], answer.chosen.records[row, 0]]))
     changes = tuple(Change(name, before[name], after[name]) for name in schema.names if before[name] != after[name])
     votes: tuple[Vote, ...] = ()
     share: float | None = None

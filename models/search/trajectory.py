@@ -10,28 +10,28 @@ from ..data.records import from_records
 from ..model import RecourseModel
 from ..networks.ode import solve
 from ..space.encoding import cost
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .answers import PathPoint
-from .candidates import departures, measure
+from .candidates import measure, path_starts
 
 SHOWN = 8
 """The search takes few steps, since the paths are nearly straight; a path that is looked at has at least so many."""
 
 
 def trace(
-    model: RecourseModel, target: Targets, allowed: Allowed, answers: Encoded, count: int, seed: int
+    model: RecourseModel, target: Targets, feasible: FeasibleSet, answers: Encoded, count: int, seed: int
 ) -> list[tuple[PathPoint, ...]]:
     """answers (n, D), encoded -> for each record the path, of `count` candidates, whose end is nearest to its answer
 
     The answer itself was polished after the flow, so it need not be the path's last point.
     """
-    states = _states(model, target, allowed, count, seed)
+    states = _states(model, target, feasible, count, seed)
     ends = states[-1].reshape(len(answers), count, -1)
     nearest = cost(ends, answers[:, None]).argmin(axis=1) + np.arange(len(answers)) * count
     way = states[:, nearest].transpose(1, 0, 2)
     steps = way.shape[1]
-    decoded = model.encoder.decode(way.reshape(-1, way.shape[2]), allowed=allowed.repeat(steps))
-    origin = model.encoder.encode(allowed.origin)
+    decoded = model.encoder.decode(way.reshape(-1, way.shape[2]), feasible=feasible.repeat(steps))
+    origin = model.encoder.encode(feasible.origin)
     measured = measure(model, decoded.reshape(len(answers), steps, -1), target, origin)
     times = np.linspace(0.0, 1.0, steps).tolist()
     traces = []
@@ -42,12 +42,12 @@ def trace(
     return traces
 
 
-def _states(model: RecourseModel, target: Targets, allowed: Allowed, count: int, seed: int) -> Encoded:
+def _states(model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int) -> Encoded:
     """The states (T, n * count, D) of all candidates"""
     flow = replace(model.config.flow, steps=max(model.config.flow.steps, SHOWN))
     parts = []
-    for _, departure in departures(model, target, allowed, count, seed):
+    for _, path_start in path_starts(model, target, feasible, count, seed):
         with torch.inference_mode():
-            path = solve(model.velocity, departure.request, departure.start, flow, departure.embedded)
+            path = solve(model.velocity, path_start.request, path_start.start, flow, path_start.embedded)
         parts.append(path.states[:, :, :count].flatten(1, 2).cpu().numpy().astype(np.float64))
     return np.concatenate(parts, axis=1)

@@ -18,7 +18,7 @@ from ..arrays import Floats, Records, Targets
 from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..model import RecourseModel
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure
 from .local_search import moves_of
 
@@ -106,48 +106,48 @@ class _State:
 
 def verify(
     model: RecourseModel,
-    rungs: Candidates,
-    spare: Candidates,
+    levels: Candidates,
+    fallbacks: Candidates,
     target: Targets,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     ensemble: Ensemble,
     wanted: float,
     limit: NDArray[np.intp],
 ) -> Verified:
     """rungs (n, L) by rising expected agreement; spare (n, s) others; at most limit (n,) queries a record"""
-    state = _State(rungs, len(ensemble.member_names))
-    _climb(state, rungs, target, ensemble, wanted, limit)
-    _try_spare(state, spare, target, ensemble, wanted, limit)
-    _shrink(state, model, target, allowed, ensemble, wanted, limit)
+    state = _State(levels, len(ensemble.member_names))
+    _bisect(state, levels, target, ensemble, wanted, limit)
+    _try_fallbacks(state, fallbacks, target, ensemble, wanted, limit)
+    _shrink(state, model, target, feasible, ensemble, wanted, limit)
     kept = state.votes, state.answered, state.agreement
     return Verified(state.found, state.best, *kept, state.queries, state.charged)
 
 
-def _climb(
-    state: _State, rungs: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
+def _bisect(
+    state: _State, levels: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
 ) -> None:
     """Halve the ladder: below `low` nothing is left to ask, `high` holds."""
-    count, size = rungs.cost.shape
+    count, size = levels.cost.shape
     low, high = np.full(count, -1), np.full(count, size)
     while True:
         rows = np.flatnonzero((high - low > 1) & (state.queries < limit))
         if not len(rows):
             return
         middle = (low[rows] + high[rows]) // 2
-        holds = state.ask(ensemble, rows, rungs.take_rows(rows).take(middle[:, None]), target, wanted)
+        holds = state.ask(ensemble, rows, levels.take_rows(rows).take(middle[:, None]), target, wanted)
         high[rows[holds]], low[rows[~holds]] = middle[holds], middle[~holds]
 
 
-def _try_spare(
-    state: _State, spare: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
+def _try_fallbacks(
+    state: _State, fallbacks: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
 ) -> None:
     """Where no rung holds, the other candidates are asked, the most robust first."""
-    order = np.argsort(-spare.agreement, axis=1, kind="stable")
+    order = np.argsort(-fallbacks.agreement, axis=1, kind="stable")
     for position in range(order.shape[1]):
         rows = np.flatnonzero(~state.found & (state.queries < limit))
         if not len(rows):
             return
-        asked = spare.take_rows(rows).take(order[rows, position : position + 1])
+        asked = fallbacks.take_rows(rows).take(order[rows, position : position + 1])
         state.ask(ensemble, rows, asked, target, wanted)
 
 
@@ -155,7 +155,7 @@ def _shrink(
     state: _State,
     model: RecourseModel,
     target: Targets,
-    allowed: Allowed,
+    feasible: FeasibleSet,
     ensemble: Ensemble,
     wanted: float,
     limit: NDArray[np.intp],
@@ -171,11 +171,14 @@ def _shrink(
         if not len(rows):
             return
         best = state.best.take_rows(rows)
-        moves = _ways_back(model, best, target[rows], allowed.rows(rows))
+        moves = _ways_back(model, best, target[rows], feasible.rows(rows))
         gain = _gain(best, moves)
         if plenty.any():
-            turns = turned(model, best, target[rows], allowed.rows(rows), random)
-            moves, gain = moves.beside(turns), _gain_with_turns(gain, best, turns, plenty[rows], by_chance, random)
+            directions = random_directions(model, best, target[rows], feasible.rows(rows), random)
+            moves, gain = (
+                moves.beside(directions),
+                _gain_with_directions(gain, best, directions, plenty[rows], by_chance, random),
+            )
         for position, row in enumerate(rows):
             for move in range(gain.shape[1]):
                 if moves.records[position, move].tobytes() in state.heard[row]:
@@ -195,10 +198,10 @@ def _gain(best: Candidates, moves: Candidates) -> Floats:
     return gain
 
 
-def _gain_with_turns(
+def _gain_with_directions(
     gain: Floats,
     best: Candidates,
-    turns: Candidates,
+    directions: Candidates,
     plenty: NDArray[np.bool_],
     by_chance: bool,
     random: np.random.Generator,
@@ -207,21 +210,21 @@ def _gain_with_turns(
 
     The surrogate may be wrong about what lies near: left alone it keeps to its own error.
     """
-    chance = random.random(turns.cost.shape[1])
-    own = _gain(best, turns)
+    chance = random.random(directions.cost.shape[1])
+    own = _gain(best, directions)
     if by_chance:
         own = np.where(np.isfinite(own), chance, -np.inf)
         gain = np.where(plenty[:, None] & np.isfinite(own).any(axis=1, keepdims=True), -np.inf, gain)
     return np.concatenate([gain, np.where(plenty[:, None], own, -np.inf)], axis=1)
 
 
-def _ways_back(model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed) -> Candidates:
+def _ways_back(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """From best (n, 1): single-feature moves, and points on the straight way back to the record (n, c)"""
-    origin, end = model.encoder.encode(allowed.origin)[:, None], best.points
+    origin, end = model.encoder.encode(feasible.origin)[:, None], best.points
     along = origin + np.array(FRACTIONS)[None, :, None] * (end - origin)
-    decoded = model.encoder.decode(along.reshape(-1, along.shape[2]), allowed=allowed.repeat(len(FRACTIONS)))
+    decoded = model.encoder.decode(along.reshape(-1, along.shape[2]), feasible=feasible.repeat(len(FRACTIONS)))
     straight = measure(model, decoded.reshape(len(end), len(FRACTIONS), -1), target, origin[:, 0])
-    return straight.beside(moves_of(model, best, target, allowed))
+    return straight.beside(moves_of(model, best, target, feasible))
 
 
 def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np.float64]:
@@ -229,7 +232,7 @@ def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np
     return agreement(ensemble.predict_proba(records), target)
 
 
-TURNS = 32
+RANDOM_DIRECTIONS = 32
 """So many directions are looked at in each round."""
 SPREADS = np.array([0.1, 0.25, 0.5, 1.0])
 """How far they turn aside: the length of the chance step beside the unit step of the answer."""
@@ -237,23 +240,25 @@ KEPT = np.array([0.8, 0.9, 0.95, 0.98])
 """How much of the answer's distance is kept there."""
 
 
-def turned(
-    model: RecourseModel, best: Candidates, target: Targets, allowed: Allowed, random: np.random.Generator
+def random_directions(
+    model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet, random: np.random.Generator
 ) -> Candidates:
     """From best (n, 1): points nearer to the record in other directions, scored (n, TURNS); the same turns for all"""
-    origin = model.encoder.encode(allowed.origin)[:, None]
+    origin = model.encoder.encode(feasible.origin)[:, None]
     step = best.points - origin
     length = np.linalg.norm(step, axis=2, keepdims=True)
-    beside = _unit(step) + _asides(step.shape[2], random)
-    kept = np.repeat(KEPT, TURNS // len(KEPT))[:, None]
-    points = origin + kept * length * _unit(beside)
-    decoded = model.encoder.decode(points.reshape(-1, step.shape[2]), allowed=allowed.repeat(TURNS))
-    return measure(model, decoded.reshape(len(step), TURNS, -1), target, origin[:, 0])
+    mixed = _unit(step) + _chance_steps(step.shape[2], random)
+    kept = np.repeat(KEPT, RANDOM_DIRECTIONS // len(KEPT))[:, None]
+    points = origin + kept * length * _unit(mixed)
+    decoded = model.encoder.decode(points.reshape(-1, step.shape[2]), feasible=feasible.repeat(RANDOM_DIRECTIONS))
+    return measure(model, decoded.reshape(len(step), RANDOM_DIRECTIONS, -1), target, origin[:, 0])
 
 
-def _asides(width: int, random: np.random.Generator) -> Floats:
+def _chance_steps(width: int, random: np.random.Generator) -> Floats:
     """Chance steps (TURNS, width), of each spread in turn"""
-    steps: Floats = _unit(random.normal(size=(TURNS, width))) * np.resize(SPREADS, TURNS)[:, None]
+    steps: Floats = (
+        _unit(random.normal(size=(RANDOM_DIRECTIONS, width))) * np.resize(SPREADS, RANDOM_DIRECTIONS)[:, None]
+    )
     return steps
 
 

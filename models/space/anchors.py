@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Codes, Encoded
-from .constraints import encoded_box
+from .constraints import encoded_bounds
 from .encoding import Encoder
-from .feasible import Allowed
+from .feasible import FeasibleSet
 
 SURE = 0.98
 """The share of votes that makes a point an anchor."""
@@ -63,16 +63,16 @@ def choose_anchors(
     return Anchors(stacked, np.concatenate([each.labels for each in chosen]))
 
 
-def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed) -> Encoded:
+def approach(anchors: Anchors, encoder: Encoder, target: Codes, feasible: FeasibleSet) -> Encoded:
     """Points on the straight ways from allowed.origin (n, F) to its nearest anchors of target (n,), encoded (n, c, D)
 
     They lie in the box of what may change: where a way leads out of it, its points are moved to the edge.
     A class with fewer anchors than NEAREST repeats them, so that every record has as many.
     """
-    origin = encoder.encode(allowed.origin)
+    origin = encoder.encode(feasible.origin)
     if not len(anchors.points):
         return np.empty((len(origin), 0, encoder.width))
-    movable = allowed.movable[:, encoder.feature_of_column]
+    movable = feasible.movable[:, encoder.feature_of_column]
     ends = np.repeat(origin[:, None], NEAREST, axis=1)
     for label in np.unique(target):
         rows, points = np.flatnonzero(target == label), anchors.points[anchors.labels == label]
@@ -80,7 +80,7 @@ def approach(anchors: Anchors, encoder: Encoder, target: Codes, allowed: Allowed
             order = _nearest(_masked_distances(origin[rows], points, movable[rows]), min(NEAREST, len(points)))
             ends[rows] = points[order[:, np.arange(NEAREST) % len(points)]]
     ways = origin[:, None, None] + np.array(FRACTIONS)[:, None] * (ends - origin[:, None])[:, :, None]
-    box = encoded_box(encoder, allowed)
+    box = encoded_bounds(encoder, feasible)
     return np.clip(ways.reshape(len(origin), NEAREST * len(FRACTIONS), -1), box.lower[:, None], box.upper[:, None])
 
 

@@ -12,7 +12,6 @@ Requests made ready for one search: each record with the constraints of its own 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from ..data.grid import plain, snap, snap_down, snap_up
 from ..data.schema import Direction, Feature, Schema
 from ..errors import ConstraintError
 from .encoding import Encoder
-from .feasible import Allowed
+from .feasible import Bounds, FeasibleSet
 
 Range = tuple[float | None, float | None] | tuple[str, ...]
 """The least and the greatest number, None where open; or the permitted categories."""
@@ -144,21 +143,14 @@ class Constraints:
     directions: Mapping[str, Direction] = field(default_factory=dict)
 
 
-class Box(NamedTuple):
-    """The box that the state of the ODE is projected onto: lower, upper (n, D); equal where a feature is frozen."""
-
-    lower: Encoded
-    upper: Encoded
-
-
-def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> Allowed:
+def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
     """What the records origin (n, F) may become; ConstraintError for the first of them that is left nothing."""
     rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
     compiled = _compile(rules, origin)
     for error in _row_errors(schema, rules, compiled):
         if error is not None:
             raise error
-    return compiled.allowed
+    return compiled.feasible
 
 
 def check_constraints(schema: Schema, constraints: Constraints, origin: Records) -> list[ConstraintError | None]:
@@ -167,36 +159,36 @@ def check_constraints(schema: Schema, constraints: Constraints, origin: Records)
     return _row_errors(schema, rules, _compile(rules, origin))
 
 
-def violations(schema: Schema, origin: Records, candidates: Records, allowed: Allowed) -> NDArray[np.bool_]:
+def violations(schema: Schema, origin: Records, candidates: Records, feasible: FeasibleSet) -> NDArray[np.bool_]:
     """Which values are not allowed, exactly: no tolerance.   origin, candidates (n, F) -> (n, F)"""
     gone = np.isnan(candidates)
     same = (candidates == origin) | (gone & np.isnan(origin))
-    wrong = (candidates < allowed.lower) | (candidates > allowed.upper)
+    wrong = (candidates < feasible.lower) | (candidates > feasible.upper)
     lower, upper, step = np.array([(feature.lower, feature.upper, feature.step) for feature in schema.features]).T
     wrong |= (candidates < lower) | (candidates > upper) | (snap(candidates, step) != candidates)
     for j in np.flatnonzero([feature.is_categorical for feature in schema.features]):
         level = np.where(wrong[:, j] | gone[:, j], 0.0, candidates[:, j]).astype(np.intp)
-        wrong[:, j] |= ~allowed.levels[np.arange(len(level)), j, level]
-    wrong = np.where(gone, ~(np.isnan(origin) & allowed.missing), wrong)
-    return np.where(allowed.movable, wrong, ~same)
+        wrong[:, j] |= ~feasible.levels[np.arange(len(level)), j, level]
+    wrong = np.where(gone, ~(np.isnan(origin) & feasible.missing), wrong)
+    return np.where(feasible.movable, wrong, ~same)
 
 
-def encoded_box(encoder: Encoder, allowed: Allowed) -> Box:
-    """The box of n records: numeric columns in z units, circles whole, frozen columns at the encoded origin exactly."""
+def encoded_bounds(encoder: Encoder, feasible: FeasibleSet) -> Bounds[Encoded]:
+    """Bounds (n, D) of n records: numbers in z units, circles whole, frozen columns exactly at the encoded origin."""
     owner = encoder.feature_of_column
     circle = np.array([feature.is_categorical for feature in encoder.schema.features])[owner]
-    frozen, point = ~allowed.movable[:, owner], encoder.encode(allowed.origin)
-    lower = ((allowed.lower - encoder.mean) / encoder.scale)[:, owner]
-    upper = ((allowed.upper - encoder.mean) / encoder.scale)[:, owner]
+    frozen, point = ~feasible.movable[:, owner], encoder.encode(feasible.origin)
+    lower = ((feasible.lower - encoder.mean) / encoder.scale)[:, owner]
+    upper = ((feasible.upper - encoder.mean) / encoder.scale)[:, owner]
     lower, upper = np.where(circle, -1.0, lower), np.where(circle, 1.0, upper)
-    return Box(np.where(frozen, point, lower), np.where(frozen, point, upper))
+    return Bounds(np.where(frozen, point, lower), np.where(frozen, point, upper))
 
 
 @dataclass(frozen=True, eq=False)
 class _Compiled:
     """The constraints of n records, and where they leave nothing: empty (n, F)."""
 
-    allowed: Allowed
+    feasible: FeasibleSet
     empty: NDArray[np.bool_]
 
 
@@ -211,7 +203,7 @@ def _compile(rules: Rules, origin: Records) -> _Compiled:
     own_level = np.take_along_axis(levels, level, axis=2)[:, :, 0]
     own = np.where(rules.categorical, own_level & present, (lower <= origin) & (origin <= upper))
     count = np.where(rules.categorical, levels.sum(axis=2), np.sign(upper - lower) + 1)
-    allowed = Allowed(
+    feasible = FeasibleSet(
         origin=origin,
         lower=np.where(frozen, origin, lower),
         upper=np.where(frozen, origin, upper),
@@ -219,7 +211,7 @@ def _compile(rules: Rules, origin: Records) -> _Compiled:
         movable=~(frozen | (own & (count == 1))),
         missing=~present & (frozen | ~rules.ranged),
     )
-    return _Compiled(allowed, empty=np.where(frozen, present & ~own, count == 0))
+    return _Compiled(feasible, empty=np.where(frozen, present & ~own, count == 0))
 
 
 def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
@@ -239,11 +231,11 @@ def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
 
 def _row_errors(schema: Schema, rules: Rules, compiled: _Compiled) -> list[ConstraintError | None]:
     """One entry a record; of several errors of a record, that of its first feature."""
-    errors: list[ConstraintError | None] = [None] * len(compiled.allowed)
+    errors: list[ConstraintError | None] = [None] * len(compiled.feasible)
     for row, j in zip(*np.nonzero(compiled.empty), strict=True):
         if errors[row] is None:
             feature = schema.features[j]
-            value, wanted = _show(feature, compiled.allowed.origin[row, j]), _show_range(feature, rules, j)
+            value, wanted = _show(feature, compiled.feasible.origin[row, j]), _show_range(feature, rules, j)
             fact = f"'{feature.name}' is {value} and {_reason(feature, rules, j)}, but its range is {wanted}"
             errors[row] = ConstraintError(f"Row {row + 1}: {fact}; widen the range or leave the record out.")
     return errors
@@ -271,34 +263,34 @@ def _show_range(feature: Feature, rules: Rules, j: int) -> str:
 class Prepared:
     """The g records of n that can be searched: rows (g,) where they stand, and what is wrong with the others (n,)."""
 
-    allowed: Allowed
+    feasible: FeasibleSet
     rows: NDArray[np.intp]
     errors: tuple[str | None, ...]
 
 
-def prepare(schema: Schema, flowing: frozenset[str], constraints: Constraints, records: Records) -> Prepared:
+def prepare(schema: Schema, generated_features: frozenset[str], constraints: Constraints, records: Records) -> Prepared:
     """records (n, F) under one request's constraints; ConstraintError for what no record could meet
 
-    flowing: the features that the generator may change; all others count as immutable
+    generated_features: the features that the generator may change; all others count as immutable
     """
-    frozen = frozenset(schema.names) - flowing
+    frozen = frozenset(schema.names) - generated_features
     constraints = replace(constraints, immutable=constraints.immutable | frozen)
     try:
-        allowed = compile_constraints(schema, constraints, records)
+        feasible = compile_constraints(schema, constraints, records)
     except ConstraintError:
         # Only now is it worth a second look, which tells the records apart.
         errors = check_constraints(schema, constraints, records)
         rows = np.flatnonzero([error is None for error in errors])
-        allowed = compile_constraints(schema, constraints, records[rows])
-        return Prepared(allowed, rows, tuple(None if error is None else str(error) for error in errors))
-    return Prepared(allowed, np.arange(len(records)), (None,) * len(records))
+        feasible = compile_constraints(schema, constraints, records[rows])
+        return Prepared(feasible, rows, tuple(None if error is None else str(error) for error in errors))
+    return Prepared(feasible, np.arange(len(records)), (None,) * len(records))
 
 
-def join(parts: Sequence[Allowed]) -> Allowed:
+def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:
     """The records of several requests, one after the other; categories that all of them share stay one copy."""
     if len(parts) == 1:
         return parts[0]
-    return Allowed(
+    return FeasibleSet(
         origin=np.concatenate([part.origin for part in parts]),
         lower=np.concatenate([part.lower for part in parts]),
         upper=np.concatenate([part.upper for part in parts]),
@@ -308,7 +300,7 @@ def join(parts: Sequence[Allowed]) -> Allowed:
     )
 
 
-def _join_levels(parts: Sequence[Allowed]) -> NDArray[np.bool_]:
+def _join_levels(parts: Sequence[FeasibleSet]) -> NDArray[np.bool_]:
     """(n, F, Kmax) of all parts"""
     filled = [part.levels for part in parts if len(part)]
     shared = all(levels.strides[0] == 0 and np.array_equal(levels[0], filled[0][0]) for levels in filled)

@@ -18,7 +18,7 @@ from ..data.grid import Grid, snap
 from ..data.schema import Feature, Schema
 from ..errors import ArtifactError, DataError, SolverError
 from .circle import Circles
-from .feasible import Allowed
+from .feasible import FeasibleSet
 
 JSON_VERSION = 1
 
@@ -92,7 +92,7 @@ class Encoder:
         points: Encoded = self._categorical.circles.table[circle, filled.astype(np.intp)]
         return points
 
-    def decode(self, encoded: Encoded, origin: Records | None = None, allowed: Allowed | None = None) -> Records:
+    def decode(self, encoded: Encoded, origin: Records | None = None, feasible: FeasibleSet | None = None) -> Records:
         """points (n, D) -> records (n, F) on the grid, within the bounds and within `allowed`.
 
         origin (n, F) are the records that the points came from: a value that is missing there stays missing where the
@@ -102,15 +102,15 @@ class Encoder:
             row = int(np.argmin(np.isfinite(encoded).all(axis=1)))
             raise SolverError(f"Point {row} of {len(encoded)} is not finite, so it stands for no record.")
         shape = (len(encoded), len(self.schema.features))
-        if allowed is not None:
-            may_miss = allowed.missing
+        if feasible is not None:
+            may_miss = feasible.missing
         else:
             may_miss = np.zeros(shape, dtype=np.bool_) if origin is None else np.isnan(origin)
         records = np.empty(shape)
-        records[:, self._numeric.features] = self._decode_numbers(encoded, allowed)
-        records[:, self._categorical.features] = self._decode_levels(encoded, may_miss, allowed)
+        records[:, self._numeric.features] = self._decode_numbers(encoded, feasible)
+        records[:, self._categorical.features] = self._decode_levels(encoded, may_miss, feasible)
         records[may_miss & (records == self.fill)] = np.nan
-        return records if allowed is None else np.where(allowed.movable, records, allowed.origin)
+        return records if feasible is None else np.where(feasible.movable, records, feasible.origin)
 
     def to_json(self) -> dict[str, object]:
         """A plain dict; json writes a float so that it reads back bit by bit."""
@@ -129,19 +129,19 @@ class Encoder:
             raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it anew.")
         return cls(parsed, fill, mean, scale)
 
-    def _decode_numbers(self, encoded: Encoded, allowed: Allowed | None) -> Records:
+    def _decode_numbers(self, encoded: Encoded, feasible: FeasibleSet | None) -> Records:
         """points (n, D) -> the values of the N numeric features (n, N)"""
         numeric = self._numeric
         with np.errstate(over="ignore"):  # a point may lie anywhere; the clip brings an overflow back
             raw = encoded[:, numeric.columns] * numeric.scale + numeric.mean
-        lower = numeric.lower if allowed is None else allowed.lower[:, numeric.features]
-        upper = numeric.upper if allowed is None else allowed.upper[:, numeric.features]
+        lower = numeric.lower if feasible is None else feasible.lower[:, numeric.features]
+        upper = numeric.upper if feasible is None else feasible.upper[:, numeric.features]
         return numeric.grid.snap(np.clip(raw, lower, upper))
 
-    def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], allowed: Allowed | None) -> Records:
+    def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], feasible: FeasibleSet | None) -> Records:
         """points (n, D), may_miss (n, F) -> the levels of the C categorical features (n, C)"""
         where = self._categorical
-        permitted = None if allowed is None else allowed.levels[:, where.features]
+        permitted = None if feasible is None else feasible.levels[:, where.features]
         levels = where.circles.nearest(encoded[:, where.columns], permitted, may_miss[:, where.features])
         return levels.astype(np.float64)
 

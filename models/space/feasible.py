@@ -1,15 +1,26 @@
 """What each record may become: the compiled form of the schema's and the request's constraints."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Records
 
+Points = TypeVar("Points")
+
 
 @dataclass(frozen=True, eq=False)
-class Allowed:
+class Bounds(Generic[Points]):
+    """A box in encoded space: lower and upper (..., D), equal where a column is frozen; arrays or tensors."""
+
+    lower: Points
+    upper: Points
+
+
+@dataclass(frozen=True, eq=False)
+class FeasibleSet:
     """The values that n records may take, feature by feature.
 
     origin   (n, F)        the records that the constraints were compiled for
@@ -30,19 +41,19 @@ class Allowed:
     def __len__(self) -> int:
         return len(self.origin)
 
-    def row(self, index: int) -> "Allowed":
+    def row(self, index: int) -> "FeasibleSet":
         """The constraints of one record, as a batch of one."""
         return self.rows(np.array([index]))
 
-    def repeat(self, count: int) -> "Allowed":
+    def repeat(self, count: int) -> "FeasibleSet":
         """Each row `count` times, neighbours: for `count` candidates a record (n * count rows)."""
         return self.rows(np.repeat(np.arange(len(self)), count))
 
-    def rows(self, rows: NDArray[np.intp]) -> "Allowed":
+    def rows(self, rows: NDArray[np.intp]) -> "FeasibleSet":
         """rows (m,) -> m rows; categories that all rows share stay one copy"""
         shared = len(self) > 0 and self.levels.strides[0] == 0
         levels = np.broadcast_to(self.levels[0], (len(rows), *self.levels.shape[1:])) if shared else self.levels[rows]
-        return Allowed(
+        return FeasibleSet(
             self.origin[rows], self.lower[rows], self.upper[rows], levels, self.movable[rows], self.missing[rows]
         )
 
@@ -56,9 +67,9 @@ class Allowed:
         fits: NDArray[np.bool_] = np.where(gone, self.missing, np.where(categorical, listed, inside))
         return fits | ~self.movable
 
-    def freeze(self, mask: NDArray[np.bool_]) -> "Allowed":
+    def freeze(self, mask: NDArray[np.bool_]) -> "FeasibleSet":
         """With the features of mask (n, F) frozen at their own values, which must be allowed."""
-        return Allowed(
+        return FeasibleSet(
             self.origin,
             np.where(mask, self.origin, self.lower),
             np.where(mask, self.origin, self.upper),

@@ -1,10 +1,10 @@
 """A trained model in a folder, never pickled: what every file holds, and the way back to the same bits.
 
-manifest.json        the SHA-256 of the other files and the content hash (models/sealed.py)
+manifest.json        the SHA-256 of the other files and the content hash (models/storage/sealed.py)
 encoder.json         the encoder and its schema
-model.json           configuration and its format, calibration, flowing features, frontier, usual scores, seed, queries
-weights.safetensors  the surrogate pair, the velocity field and the scout, with the vectors of their spectral norms
-anchors.safetensors  the anchors (models/anchors.py)
+model.json           configuration, its format, calibration, generated features, frontier, density quantiles, seed
+weights.safetensors  the surrogate pair, the velocity field, the ranker (as `scout`), and vectors of spectral norms
+anchors.safetensors  the anchors (models/space/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
 """
 
@@ -25,7 +25,7 @@ from ..device import find_device
 from ..ensemble.local import LocalEnsemble, load_ensemble, save_ensemble
 from ..errors import ArtifactError, ConfigError, SchemaError
 from ..model import Calibration, FrontierPoint, RecourseModel
-from ..networks.ranker import Scout
+from ..networks.ranker import CandidateRanker
 from ..networks.surrogate import SurrogatePair
 from ..networks.velocity import Velocity, make_velocity
 from ..space.anchors import Anchors
@@ -38,6 +38,8 @@ MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.safetensors"
 ANCHORS_FILE = "anchors.safetensors"
 ENSEMBLE_FOLDER = "ensemble"
+OLD_NAMES = {"flowing": "generated_features", "usual_scores": "density_quantiles"}
+"""What `model.json` called its parts up to version 0.1."""
 
 
 def save_model(model: RecourseModel, folder: Path, ensemble: LocalEnsemble | None = None) -> str:
@@ -53,7 +55,7 @@ def save_model(model: RecourseModel, folder: Path, ensemble: LocalEnsemble | Non
 def load_model(folder: Path, device: str = "cpu") -> RecourseModel:
     """Read what `save_model` wrote; its answers are the same to the last bit. The content hash is checked first."""
     check_seal(folder)
-    document = read_object(folder / MODEL_FILE)
+    document = {OLD_NAMES.get(name, name): value for name, value in read_object(folder / MODEL_FILE).items()}
     try:
         encoder = Encoder.from_json(read_object(folder / ENCODER_FILE))
         model = _read_model(document, encoder)
@@ -87,16 +89,16 @@ def _write(model: RecourseModel, ensemble: LocalEnsemble | None, folder: Path) -
 
 def _to_document(model: RecourseModel) -> dict[str, object]:
     calibration = {"slope": model.calibration.slope, "bias": model.calibration.bias.tolist()}
-    frontier = [{"price": at.price, "cost": at.cost, "agreement": at.agreement} for at in model.frontier]
+    frontier = [{"price": at.cost_weight, "cost": at.cost, "agreement": at.agreement} for at in model.frontier]
     return {
         "config": config_to_json(model.config),
         "config_format": FORMAT,
         "calibration": calibration,
-        "flowing": sorted(model.flowing),
+        "generated_features": sorted(model.generated_features),
         "seed": model.seed,
         "queries": model.queries,
         "frontier": frontier,
-        "usual_scores": [list(scores) for scores in model.usual_scores],
+        "density_quantiles": [list(scores) for scores in model.density_quantiles],
     }
 
 
@@ -104,31 +106,31 @@ def _read_model(document: Mapping[str, object], encoder: Encoder) -> RecourseMod
     """The model with networks that still wait for their weights."""
     # Models from before the format was written down have the first.
     config, owner = config_from_json(document.get("config"), document.get("config_format", 1)), f"'{MODEL_FILE}'"
-    flowing = frozenset(read_texts(document, "flowing", owner))
-    if stray := sorted(flowing - set(encoder.schema.names)):
-        raise SchemaError(f"'{stray[0]}' flows but is no feature.")
-    pair, velocity, scout = _networks(encoder, config)
+    generated = frozenset(read_texts(document, "generated_features", owner))
+    if stray := sorted(generated - set(encoder.schema.names)):
+        raise SchemaError(f"'{stray[0]}' is generated but is no feature.")
+    pair, velocity, ranker = _networks(encoder, config)
     return RecourseModel(
         encoder=encoder,
         config=config,
         pair=pair,
         velocity=velocity,
-        scout=scout,
+        ranker=ranker,
         calibration=_read_calibration(read_mapping(document.get("calibration"), "'calibration'"), encoder),
-        flowing=flowing,
+        generated_features=generated,
         seed=_read_count(document, "seed"),
         queries=_read_count(document, "queries"),
         frontier=tuple(_read_point(entry) for entry in _read_list(document, "frontier")),
         # Models from before it was measured have none.
-        usual_scores=_read_usual_scores(document, encoder) if "usual_scores" in document else (),
+        density_quantiles=_read_density_quantiles(document, encoder) if "density_quantiles" in document else (),
     )
 
 
-def _read_usual_scores(document: Mapping[str, object], encoder: Encoder) -> tuple[tuple[float, ...], ...]:
+def _read_density_quantiles(document: Mapping[str, object], encoder: Encoder) -> tuple[tuple[float, ...], ...]:
     """One list of rising numbers for each class, or none at all"""
-    rows = [_read_rising(row) for row in _read_list(document, "usual_scores")]
+    rows = [_read_rising(row) for row in _read_list(document, "density_quantiles")]
     if len(rows) not in (0, len(encoder.schema.classes)) or None in rows:
-        raise SchemaError("Expected 'usual_scores' to hold a list of rising numbers for each class.")
+        raise SchemaError("Expected 'density_quantiles' to hold a list of rising numbers for each class.")
     return tuple(row for row in rows if row is not None)
 
 
@@ -164,18 +166,18 @@ def _read_list(document: Mapping[str, object], key: str) -> list[object]:
     return value
 
 
-def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity, Scout | None]:
+def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity, CandidateRanker | None]:
     """Networks of the right shape; making them leaves the caller's random numbers alone."""
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
         pair = SurrogatePair(encoder.width, classes, config.surrogate)
-        scout = Scout(encoder.width, classes, config.scout.width) if config.scout.steps else None
-        return pair, make_velocity(encoder.width, classes, config.flow), scout
+        ranker = CandidateRanker(encoder.width, classes, config.ranker.width) if config.ranker.steps else None
+        return pair, make_velocity(encoder.width, classes, config.flow), ranker
 
 
 def _modules(model: RecourseModel) -> nn.ModuleDict:
     modules: dict[str, nn.Module] = {"pair": model.pair, "velocity": model.velocity}
-    return nn.ModuleDict(modules if model.scout is None else modules | {"scout": model.scout})
+    return nn.ModuleDict(modules if model.ranker is None else modules | {"scout": model.ranker})
 
 
 def _weights(model: RecourseModel) -> dict[str, Tensor]:

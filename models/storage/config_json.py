@@ -17,14 +17,20 @@ Filling: TypeAlias = Mapping[str, object]
 """Settings by their place, such as "flow.steps", or whole sections."""
 
 LATER: tuple[Filling, ...] = (
-    {"flow.context": None, "scout": {"width": 64, "steps": 0}},
+    {"flow.context": None, "ranker": {"width": 64, "steps": 0}},
     {"surrogate.heads": 1},
+    {},
 )
 """What came after format 1, an entry for each later format: the values with which an older model does what it did.
 
 Who adds a setting to models/config.py adds an entry at the end, such as {"flow.restarts": 0}; the format follows.
 """
 FORMAT = 1 + len(LATER)
+
+RENAMED: Mapping[int, Mapping[str, str]] = {4: {"scout": "ranker"}}
+"""Settings that got another name: since which format, the old place (such as "distill.rounds") and the new name."""
+REWORDED: Mapping[int, Mapping[tuple[str, object], str]] = {4: {("flow.solver", "ralston"): "ralston3"}}
+"""Values that got another name: since which format, the old place and value, and the new value."""
 
 
 def config_to_json(config: Config) -> dict[str, object]:
@@ -41,7 +47,21 @@ def config_from_json(document: object, written: object = FORMAT, later: Sequence
         fact = f"The configuration has the format {written}, and this recourse reads up to {newest}"
         raise ConfigError(f"{fact}: use the one that trained the model, or a newer one.")
     filling = {place: value for entry in later[written - 1 :] for place, value in entry.items()}
-    return _read_section(Config, document, "", filling)
+    return _read_section(Config, _rename(document, written), "", filling)
+
+
+def _rename(document: object, written: int, prefix: str = "") -> object:
+    """The document of the format `written` with the names of today"""
+    if not isinstance(document, Mapping):
+        return document
+    names = {old: new for since, pairs in RENAMED.items() if written < since for old, new in pairs.items()}
+    words = {old: new for since, pairs in REWORDED.items() if written < since for old, new in pairs.items()}
+    renamed: dict[object, object] = {}
+    for key, value in document.items():
+        place = f"{prefix}{key}"
+        known = words.get((place, value), value) if isinstance(value, str) else value
+        renamed[names.get(place, key)] = _rename(known, written, f"{place}.")
+    return renamed
 
 
 def _read_section(kind: type[Section], document: object, prefix: str, filling: Filling) -> Section:

@@ -19,10 +19,10 @@ from ..ensemble.protocol import Ensemble
 from ..errors import QueryLimitError
 from ..model import RecourseModel
 from ..search.candidates import Candidates, generate
-from ..search.local_search import polish, worth
-from ..search.scoring import doubt
+from ..search.local_search import objective, polish
+from ..search.scoring import vote_uncertainty
 from ..space.constraints import Constraints, compile_constraints
-from ..space.feasible import Allowed
+from ..space.feasible import FeasibleSet
 from .checkpoint import Steps, straight
 from .generator_trainer import GeneratorTrainer
 from .pseudo_labels import buy
@@ -35,7 +35,7 @@ CANDIDATES = 20
 POLISH_ROUNDS = 3
 LEAST_DOUBT = 1e-3
 """So much is added to the doubt about a point, so that each has a chance to be bought."""
-PRICES = (0.03, 1.2)
+COST_WEIGHTS = (0.03, 1.2)
 """A round's prices are drawn between these, evenly in their logarithm."""
 
 
@@ -117,11 +117,11 @@ def _search(
     rows = random.integers(len(records), size=min(RECORDS, max(8, len(records))))
     classes = len(model.classes)
     target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
-    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.flowing)
-    allowed = compile_constraints(model.encoder.schema, constraints, records[rows])
-    candidates = generate(model, target, allowed, CANDIDATES, int(random.integers(2**31)))
-    prices = np.exp(random.uniform(math.log(PRICES[0]), math.log(PRICES[1]), size=len(rows)))
-    return candidates, _answers(model, candidates, target, allowed, prices), target
+    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.generated_features)
+    feasible = compile_constraints(model.encoder.schema, constraints, records[rows])
+    candidates = generate(model, target, feasible, CANDIDATES, int(random.integers(2**31)))
+    cost_weights = np.exp(random.uniform(math.log(COST_WEIGHTS[0]), math.log(COST_WEIGHTS[1]), size=len(rows)))
+    return candidates, _answers(model, candidates, target, feasible, cost_weights), target
 
 
 def _tensor(points: Encoded, surrogate: SurrogateTrainer) -> torch.Tensor:
@@ -152,7 +152,9 @@ def _wish_list(
 
 def _by_doubt(model: RecourseModel, points: Encoded, random: np.random.Generator) -> NDArray[np.intp]:
     """points (n, D) -> their positions (n,) as if drawn one after the other, each by its share of the doubt left"""
-    return np.argsort(random.exponential(size=len(points)) / (doubt(model, points) + LEAST_DOUBT), kind="stable")
+    return np.argsort(
+        random.exponential(size=len(points)) / (vote_uncertainty(model, points) + LEAST_DOUBT), kind="stable"
+    )
 
 
 def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list[int]:
@@ -167,8 +169,8 @@ def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list
 
 
 def _answers(
-    model: RecourseModel, candidates: Candidates, target: Targets, allowed: Allowed, prices: np.ndarray
+    model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet, cost_weights: np.ndarray
 ) -> Candidates:
     """What the search would return at these prices (n, 1)."""
-    best = worth(candidates, allowed.origin, prices).argmax(axis=1)[:, None]
-    return polish(model, candidates.take(best), target, allowed, prices, POLISH_ROUNDS)
+    best = objective(candidates, feasible.origin, cost_weights).argmax(axis=1)[:, None]
+    return polish(model, candidates.take(best), target, feasible, cost_weights, POLISH_ROUNDS)

@@ -14,7 +14,7 @@ from ..networks.losses import generator_loss
 from ..networks.ode import Path, divergence_named, solve
 from ..networks.surrogate import SurrogatePair
 from ..networks.velocity import Request, Velocity
-from ..space.constraints import Constraints, compile_constraints, encoded_box
+from ..space.constraints import Constraints, compile_constraints, encoded_bounds
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
 from .checkpoint import Steps, straight
@@ -38,14 +38,14 @@ class Boxes:
 def training_boxes(encoder: Encoder, records: Records, flowing: frozenset[str], device: torch.device) -> Boxes:
     """records (n, F); features outside `flowing` are frozen"""
     frozen = frozenset(encoder.schema.names) - flowing
-    allowed = compile_constraints(encoder.schema, Constraints(immutable=frozen), records)
-    box = encoded_box(encoder, allowed)
+    feasible = compile_constraints(encoder.schema, Constraints(immutable=frozen), records)
+    box = encoded_bounds(encoder, feasible)
     circle = np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
-    movable = tensor(allowed.movable[:, encoder.feature_of_column])
+    movable = tensor(feasible.movable[:, encoder.feature_of_column])
     lower, upper = tensor(box.lower.astype(np.float32)), tensor(box.upper.astype(np.float32))
     return Boxes(lower, upper, movable, tensor(encoder.feature_of_column), tensor(circle))
 

@@ -95,10 +95,10 @@ class SurrogateTrainer:
         bought = self._draw(len(self.bought.points), LESSON_BATCH) if len(self.bought.points) else drawn[:0]
         lessons = points[:0] if free is None else free.points[learned]
         parts = [points[drawn], noise, lessons, self.bought.points[bought]]
-        readings, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
-        for reading in readings:
+        outputs, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
+        for reading in outputs:
             logits, noise_logits, _, _ = reading.logits.split(sizes)
-            own_votes, _, lesson_votes, bought_votes = reading.log_votes.split(sizes)
+            own_votes, _, lesson_votes, bought_votes = reading.log_member_share.split(sizes)
             loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
             if free is not None:
                 loss = loss + vote_loss(lesson_votes, free.taught[learned])
@@ -113,10 +113,10 @@ class SurrogateTrainer:
         self.optimizer.step()
         return loss.detach()
 
-    def _bought_loss(self, log_votes: Tensor, drawn: Tensor) -> Tensor:
+    def _bought_loss(self, log_member_share: Tensor, drawn: Tensor) -> Tensor:
         if self.config.surrogate.votes:
-            return vote_loss(log_votes, self.bought.votes[drawn])
-        return distillation_loss(log_votes[:, 0], self.bought.target[drawn], self.bought.mean[drawn])
+            return vote_loss(log_member_share, self.bought.votes[drawn])
+        return distillation_loss(log_member_share[:, 0], self.bought.target[drawn], self.bought.mean[drawn])
 
     def _draw(self, size: int, count: int) -> Tensor:
         return torch.randint(size, (count,), generator=self.random, device=self.random.device)
@@ -133,7 +133,7 @@ def fit_calibration(pair: SurrogatePair, bought: Bought, classes: int) -> Calibr
     pair.eval()
     with torch.no_grad():
         first, second = pair(bought.points)
-        mean = (first.log_valid + second.log_valid).double() / 2
+        mean = (first.log_class_share + second.log_class_share).double() / 2
     shares = bought.shares.double()
     log_slope = torch.zeros((), dtype=torch.float64, device=mean.device, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, device=mean.device, requires_grad=True)

@@ -17,7 +17,7 @@ from ..networks.density import make_proxy, noise_bound
 from ..networks.surrogate import SurrogatePair
 from ..networks.velocity import make_velocity
 from ..search.frontier import measure_frontier
-from ..search.scoring import measure_usual_scores
+from ..search.scoring import measure_density_quantiles
 from ..space.anchors import Anchors, choose_anchors
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
@@ -26,7 +26,7 @@ from .checkpoint import Checkpoints, straight
 from .feature_selection import flowing_features
 from .generator_trainer import GeneratorTrainer, training_boxes
 from .pseudo_labels import FreeLessons, mix_points
-from .ranker_trainer import with_scout
+from .ranker_trainer import with_ranker
 from .run_state import RunState, flowing_of
 from .schedule import Report, silent
 from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
@@ -90,11 +90,11 @@ def train(
     calibration = fit_calibration(pair, surrogate.bought, classes)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
     learned, checked = ((split.records, split.labels) for split in (training, validation))
-    model = with_scout(model, learned, checked, seed)
+    model = with_ranker(model, learned, checked, seed)
     return replace(
         model,
         frontier=measure_frontier(model, validation.records, validation.labels, seed),
-        usual_scores=measure_usual_scores(model, validation.records, validation.labels),
+        density_quantiles=measure_density_quantiles(model, validation.records, validation.labels),
     )
 
 
@@ -109,7 +109,7 @@ def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labell
     encoder, free = model.encoder, surrogate.free
     if free is None:
         return Anchors.none(encoder.width)
-    flows = np.array([name in model.flowing for name in encoder.schema.names])[encoder.feature_of_column]
+    flows = np.array([name in model.generated_features for name in encoder.schema.names])[encoder.feature_of_column]
     points, random = encoder.encode(training.records), np.random.default_rng(seed)
     pool, shares = free.points.cpu().numpy().astype(np.float64), free.shares.cpu().numpy()
     return choose_anchors(pool, shares, points, training.labels, flows, random)

@@ -21,7 +21,7 @@ from models.config import fast
 from models.datasets.dataset import make_study
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, DataError
-from models.evaluation.evaluation import PUBLISHED, DialPoint, Evaluation, Method, Published, Quality
+from models.evaluation.evaluation import PUBLISHED, Evaluation, MeasuredPoint, Method, Published, Quality
 from tests.models.tiny import TINY
 
 MEMBERS = ("knn", "mlp")
@@ -33,7 +33,7 @@ def quality(method: Method, validity: float = 0.9, cost: float = 1.0, unanimity:
 
 
 def evaluated(validity: float = 0.9, cost: float = 1.0) -> Evaluation:
-    frontier = (DialPoint(0.1, cost, validity, 0.5), DialPoint(0.5, cost / 2, validity / 2, 0.1))
+    frontier = (MeasuredPoint(0.1, cost, validity, 0.5), MeasuredPoint(0.5, cost / 2, validity / 2, 0.1))
     return Evaluation(tuple(quality(method, validity, cost) for method in METHODS), frontier)
 
 
@@ -168,7 +168,7 @@ def test_the_mark_beside_the_paper(tmp_path: Path) -> None:
 
 
 def test_the_validity_at_a_cost_lies_between_two_settings_of_the_dial() -> None:
-    points = [DialPoint(0.5, 1.0, 0.6, 0.0), DialPoint(0.1, 2.0, 0.8, 0.0)]
+    points = [MeasuredPoint(0.5, 1.0, 0.6, 0.0), MeasuredPoint(0.1, 2.0, 0.8, 0.0)]
     frontier = [FrontierRow(JOBS[0], point) for point in reversed(points)]
     frontier += [FrontierRow(JOBS[1], replace(point, validity=1.0)) for point in points]
     there = validity_at(frontier, "moons", 1.5)

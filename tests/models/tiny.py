@@ -7,17 +7,17 @@ import torch
 from numpy.typing import NDArray
 
 from models.arrays import Records, Targets
-from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, ScoutConfig, SurrogateConfig
+from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, RankerConfig, SurrogateConfig
 from models.data.frames import labels_to_codes, to_records
 from models.data.infer import infer_schema
 from models.datasets.dataset import Dataset, Labelled, split
 from models.model import Calibration, RecourseModel
-from models.networks.ranker import Scout
+from models.networks.ranker import CandidateRanker
 from models.networks.surrogate import SurrogatePair
 from models.networks.velocity import GuidedVelocity, Request, make_velocity
 from models.space.constraints import Constraints, compile_constraints
 from models.space.encoding import Encoder
-from models.space.feasible import Allowed
+from models.space.feasible import FeasibleSet
 
 # With a dozen answers there is little to tell the black boxes apart by: one head stands for all of them.
 TINY = Config(
@@ -25,7 +25,7 @@ TINY = Config(
     flow=FlowConfig(width=16, context=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
     distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, settle_steps=5),
-    scout=ScoutConfig(width=16, steps=20),
+    ranker=RankerConfig(width=16, steps=20),
 )
 
 
@@ -87,12 +87,12 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
         velocity = make_velocity(encoder.width, classes, config.flow)
         torch.nn.init.normal_(velocity.out.weight, std=2.0 / config.flow.width**0.5)
         torch.nn.init.normal_(velocity.guide.bias if isinstance(velocity, GuidedVelocity) else velocity.out.bias)
-        scout = Scout(encoder.width, classes, config.scout.width) if config.scout.steps else None
+        ranker = CandidateRanker(encoder.width, classes, config.ranker.width) if config.ranker.steps else None
     calibration, names = Calibration(1.5, np.linspace(-0.3, 0.4, classes)), frozenset(encoder.schema.names)
-    return RecourseModel(encoder, config, pair, velocity, calibration, names, seed, scout=scout)
+    return RecourseModel(encoder, config, pair, velocity, calibration, names, seed, ranker=ranker)
 
 
-def allowed_by_schema(encoder: Encoder, records: Records) -> Allowed:
+def feasible_by_schema(encoder: Encoder, records: Records) -> FeasibleSet:
     """What the schema alone lets the records (n, F) become."""
     return compile_constraints(encoder.schema, Constraints(), records)
 

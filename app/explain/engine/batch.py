@@ -36,7 +36,7 @@ from models.search.answers import Explanation, PathPoint, Status
 from models.search.search import search, target_codes
 from models.search.trajectory import trace
 from models.space.constraints import Constraints, Prepared, join, prepare
-from models.space.feasible import Allowed
+from models.space.feasible import FeasibleSet
 
 
 class PaidEnsemble(Ensemble, Protocol):
@@ -109,7 +109,7 @@ class ReadyOrder:
     """An order, parsed: rows (g,) are the positions of the records that can be searched, errors of the others (n,)."""
 
     order: ExplainOrder
-    allowed: Allowed
+    feasible: FeasibleSet
     target: Targets
     rows: NDArray[np.intp]
     errors: tuple[str | None, ...]
@@ -166,7 +166,10 @@ def _prepare_alike(model: RecourseModel, group: Sequence[_Read]) -> Sequence[Rea
     constraints = Constraints(frozenset(order.immutable), order.ranges, order.directions)
     try:
         prepared = prepare(
-            model.encoder.schema, model.flowing, constraints, np.concatenate([read.records for read in group])
+            model.encoder.schema,
+            model.generated_features,
+            constraints,
+            np.concatenate([read.records for read in group]),
         )
     # It is the outcome of all who share these constraints, and of nobody else.
     except Exception as error:
@@ -182,10 +185,10 @@ def _ready(model: RecourseModel, read: _Read, prepared: Prepared, start: int) ->
         read.errors[place] = None if fault is None else ROW.sub("", fault)
     first, last = np.searchsorted(prepared.rows, [start, end])
     whole = first == 0 and last == len(prepared.rows)
-    allowed = prepared.allowed if whole else prepared.allowed.rows(np.arange(first, last))
+    feasible = prepared.feasible if whole else prepared.feasible.rows(np.arange(first, last))
     rows = np.array(read.places, dtype=np.intp)[prepared.rows[first:last] - start]
     target = target_codes(model, read.order.target, len(rows))
-    return ReadyOrder(read.order, allowed, target, rows, tuple(read.errors))
+    return ReadyOrder(read.order, feasible, target, rows, tuple(read.errors))
 
 
 Outcome: TypeAlias = ExplainAnswer | Exception
@@ -202,7 +205,7 @@ def config_of(order: ExplainOrder) -> SearchConfig:
     """How the order is searched: orders with equal ones can share a batch. ConfigError for what makes no sense."""
     return SearchConfig(
         candidates=order.candidates,
-        price=DEFAULT.price if order.price is None else order.price,
+        cost_weight=DEFAULT.cost_weight if order.price is None else order.price,
         k=order.k,
         min_agreement=order.min_agreement,
         max_queries=order.max_queries,
@@ -252,7 +255,7 @@ def _search_together(
     version: LoadedVersion, ready: Sequence[ReadyOrder], count: CountQueries, bill: Bill
 ) -> list[Outcome]:
     """One search, verified with one reservation of the orders' maximum."""
-    allowed, target = join([one.allowed for one in ready]), np.concatenate([one.target for one in ready])
+    feasible, target = join([one.feasible for one in ready]), np.concatenate([one.target for one in ready])
     config = config_of(ready[0].order)
     if not len(target):
         found = []
@@ -262,29 +265,34 @@ def _search_together(
         with version.meter().open(config.max_queries * len(target), deadline=Deadline(max(ends))) as ensemble:
             try:
                 billed = BilledEnsemble(ensemble, bill, Deadline(min(ends)))
-                found = _search_each(version.model, target, allowed, config, billed, bill)
+                found = _search_each(version.model, target, feasible, config, billed, bill)
             finally:
                 count(ensemble.spent, ensemble.reused)
     else:
-        found = _search_each(version.model, target, allowed, config, None, bill)
+        found = _search_each(version.model, target, feasible, config, None, bill)
     starts = np.cumsum([0, *(len(one.rows) for one in ready)]).tolist()
     return [_answer(version.model, one, found[start:]) for one, start in zip(ready, starts[:-1], strict=True)]
 
 
 def _search_each(
-    model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None, bill: Bill
+    model: RecourseModel,
+    target: Targets,
+    feasible: FeasibleSet,
+    config: SearchConfig,
+    ensemble: Ensemble | None,
+    bill: Bill,
 ) -> list[Explanation]:
     """The search; where it fails on some record, halves are searched until that record is alone with its error."""
     mark = bill.mark()
     try:
-        return search(model, target, allowed, config, ensemble)
+        return search(model, target, feasible, config, ensemble)
     except SolverError as error:
         if len(target) == 1:
             return [Explanation(Status.ERROR, (), 0, error=str(error), charged=bill.told_since(mark))]
     bill.back_to(mark)
     halves = np.array_split(np.arange(len(target)), 2)
     again = partial(_search_each, model, config=config, ensemble=ensemble, bill=bill)
-    return [answer for half in halves for answer in again(target[half], allowed.rows(half))]
+    return [answer for half in halves for answer in again(target[half], feasible.rows(half))]
 
 
 def _answer(model: RecourseModel, ready: ReadyOrder, found: Sequence[Explanation]) -> ExplainAnswer:
@@ -307,5 +315,5 @@ def _trajectories(
     ]
     chosen, order = np.array(places, dtype=np.intp), ready.order
     answers = model.encoder.encode(np.concatenate(ends))
-    paths = trace(model, ready.target[chosen], ready.allowed.rows(chosen), answers, order.candidates, order.seed)
+    paths = trace(model, ready.target[chosen], ready.feasible.rows(chosen), answers, order.candidates, order.seed)
     return dict(zip(ready.rows[chosen].tolist(), paths, strict=True))

@@ -19,7 +19,7 @@ from app.errors import DeadlineError, OverloadedError, UnavailableError
 from app.explain.contract import ExplainAnswer, ExplainOrder
 from app.explain.engine.versions import LoadedVersion
 from app.metrics import BatchReport
-from models.networks.ode import STEPS
+from models.networks.ode import RULES
 
 USUAL_PATHS = 60
 Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainOrder]], Sequence[ExplainAnswer | Exception]]
@@ -229,7 +229,7 @@ def _report(version: LoadedVersion, orders: Sequence[ExplainOrder], seconds: flo
     paths = sum(len(order.records) * order.candidates * order.k for order in orders)
     flow = version.model.config.flow
     # An adaptive solver decides for itself how often it asks; its least is counted.
-    stages = STEPS[flow.solver].evaluations if flow.solver in STEPS else 1
+    stages = RULES[flow.solver].evaluations if flow.solver in RULES else 1
     return BatchReport(records, len(orders), seconds, paths * flow.steps * stages)
 
 

@@ -31,7 +31,7 @@ from models.model import RecourseModel
 from models.search.answers import Explanation
 from models.search.search import search
 from models.search.trajectory import SHOWN
-from models.space.feasible import Allowed
+from models.space.feasible import FeasibleSet
 from tests.app.explain.lending import APPROVED, REFUSED, Lending, OneLender
 from tests.app.explain.test_batcher import until
 
@@ -277,7 +277,7 @@ def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
     failures: list[Exception] = [RuntimeError("a fault of ours"), SolverError("no end"), SolverError("no end")]
 
     def break_off(
-        model: RecourseModel, target: Targets, allowed: Allowed, config: SearchConfig, ensemble: Ensemble | None
+        model: RecourseModel, target: Targets, allowed: FeasibleSet, config: SearchConfig, ensemble: Ensemble | None
     ) -> list[Explanation]:
         found = search(model, target, allowed, config, ensemble)
         if failures:
@@ -319,7 +319,7 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     cards = lending.scorecards()
     (ready,) = parse_orders(lending.model, [patient])
     assert isinstance(ready, ReadyOrder)
-    alone = search(lending.model, ready.target, ready.allowed, batch.config_of(patient), cards)
+    alone = search(lending.model, ready.target, ready.feasible, batch.config_of(patient), cards)
     its_own = rows_of(cards.asked)
     assert rows_of(later) and rows_of(later) < its_own and not rows_of([first]) <= its_own
     assert sum(record.charged for record in answer.records) == len(its_own)

@@ -51,10 +51,12 @@ def test_accuracy_is_measured_on_rows_that_the_model_did_not_see() -> None:
 
 
 def test_the_tuned_grid_has_the_size_of_the_papers() -> None:
-    sizes = {name: len(shortlist.recipes) for name, shortlist in TUNED.items()}
+    sizes = {name: len(top_candidates.recipes) for name, top_candidates in TUNED.items()}
     assert sizes == {"knn": 8, "svm": 12, "forest": 12, "mlp": 12, "xgboost": 12, "catboost": 18, "tabnet": 4}
     for shortlists in (QUICK, TUNED):
-        assert all(len(set(shortlist.recipes)) == len(shortlist.recipes) for shortlist in shortlists.values())
+        assert all(
+            len(set(top_candidates.recipes)) == len(top_candidates.recipes) for top_candidates in shortlists.values()
+        )
 
 
 def test_the_tuned_tabnet_trains_for_the_papers_epochs_on_data_of_any_size() -> None:

@@ -9,7 +9,7 @@ from models.config import SearchConfig
 from models.data.records import check_record
 from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation.evaluation import SPARE, Evaluation, EvaluationConfig, choose_cases, evaluate
+from models.evaluation.evaluation import STANDARD_ERRORS, Evaluation, EvaluationConfig, choose_cases, evaluate
 from models.evaluation.outliers import fit_detectors
 from models.model import Calibration, RecourseModel
 from models.search.search import explain
@@ -82,7 +82,7 @@ def test_the_surrogates_figures_are_those_of_its_answers(
     cases = choose_cases(ensemble, as_labelled_by(ensemble, loans_task.test), CONFIG.records, CONFIG.seed)
     price = evaluation.qualities[0].price
     assert price is not None
-    search = SearchConfig(price=price, floor=0.0, seed=CONFIG.seed)
+    search = SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=CONFIG.seed)
     found = explain(tiny_model, cases.records, cases.target, config=search)
     answers = np.concatenate(
         [
@@ -128,7 +128,7 @@ def test_a_budget_sets_the_dial_where_the_validation_cases_just_meet_it(
     # The validation split in the place of the test split, all of its cases: what the dial was set on.
     everyone = replace(config, records=500, cost_budget=None, prices=(price, price / 1.3))
     kept, dear = evaluate(tiny_model, ensemble, training, validation, validation, everyone).frontier
-    assert SPARE > 0 and kept.cost < budget < dear.cost
+    assert STANDARD_ERRORS > 0 and kept.cost < budget < dear.cost
 
 
 def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: Task) -> None:
@@ -165,5 +165,5 @@ def test_without_a_budget_the_search_keeps_its_own_dial(loans_task: Task, tiny_m
     ensemble = alike(loans_task.encoder)
     config = EvaluationConfig(records=2, oracle_records=1, max_queries=1, prices=())
     found = evaluate(tiny_model, ensemble, *parts(ensemble, loans_task), config)
-    assert [quality.price for quality in found.qualities] == [SearchConfig().price, None, None]
+    assert [quality.price for quality in found.qualities] == [SearchConfig().cost_weight, None, None]
     assert found.frontier == ()

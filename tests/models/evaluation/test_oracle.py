@@ -13,7 +13,7 @@ from models.errors import ConfigError, DataError, QueryLimitError
 from models.evaluation.oracle import OracleConfig, oracle
 from models.space.constraints import Constraints, compile_constraints, violations
 from models.space.encoding import Encoder, cost
-from tests.models.tiny import Scorecards, Task, allowed_by_schema
+from tests.models.tiny import Scorecards, Task, feasible_by_schema
 
 INCOME, DEBT, PURPOSE = range(3)
 SCHEMA = Schema(
@@ -77,7 +77,7 @@ def test_only_what_the_threshold_needs_is_changed_and_no_further_than_needed() -
     training, refused = draw(300), draw(40, seed=1)
     refused[:, INCOME] = np.minimum(refused[:, INCOME], 49)
     ensemble, encoder = Thresholds(40, 50, 60), Encoder.fit(SCHEMA, training)
-    answers = oracle(ensemble, encoder, training, allowed_by_schema(encoder, refused), targets(40))
+    answers = oracle(ensemble, encoder, training, feasible_by_schema(encoder, refused), targets(40))
     expected = refused.copy()
     expected[:, INCOME] = 60
     assert answers.records.tolist() == expected.tolist()
@@ -89,7 +89,7 @@ def test_where_nobody_has_all_models_the_most_agreeing_record_is_brought_back() 
     training, refused = draw(300), draw(20, seed=1)
     refused[:, INCOME] = np.minimum(refused[:, INCOME], 39)
     encoder = Encoder.fit(SCHEMA, training)
-    answers = oracle(Thresholds(40, 50, 999), encoder, training, allowed_by_schema(encoder, refused), targets(20))
+    answers = oracle(Thresholds(40, 50, 999), encoder, training, feasible_by_schema(encoder, refused), targets(20))
     np.testing.assert_allclose(answers.agreement, 2 / 3)
     assert (answers.records[:, INCOME] == 50).all()
     assert (answers.records[:, DEBT:] == refused[:, DEBT:]).all()
@@ -100,9 +100,9 @@ def test_what_is_frozen_stays_and_a_range_is_met() -> None:
     refused[:, INCOME] = np.minimum(refused[:, INCOME], 39)
     encoder = Encoder.fit(SCHEMA, training)
     request = Constraints(frozenset({"debt"}), {"income": (0, 55), "purpose": ("home",)})
-    allowed = compile_constraints(SCHEMA, request, refused)
-    answers = oracle(Thresholds(40, 50, 60), encoder, training, allowed, targets(20))
-    assert not violations(SCHEMA, refused, answers.records, allowed).any()
+    feasible = compile_constraints(SCHEMA, request, refused)
+    answers = oracle(Thresholds(40, 50, 60), encoder, training, feasible, targets(20))
+    assert not violations(SCHEMA, refused, answers.records, feasible).any()
     np.testing.assert_allclose(answers.agreement, 2 / 3)
     assert (answers.records[:, INCOME] == 50).all() and (answers.records[:, PURPOSE] == 1).all()
 
@@ -111,9 +111,9 @@ def test_a_feature_that_may_only_fall_cannot_be_raised() -> None:
     training, refused = draw(300), draw(20, seed=1)
     refused[:, INCOME] = np.minimum(refused[:, INCOME], 39)
     encoder = Encoder.fit(SCHEMA, training)
-    allowed = compile_constraints(SCHEMA, Constraints(directions={"income": Direction.DOWN}), refused)
-    answers = oracle(Thresholds(40, 50), encoder, training, allowed, targets(20))
-    assert not violations(SCHEMA, refused, answers.records, allowed).any()
+    feasible = compile_constraints(SCHEMA, Constraints(directions={"income": Direction.DOWN}), refused)
+    answers = oracle(Thresholds(40, 50), encoder, training, feasible, targets(20))
+    assert not violations(SCHEMA, refused, answers.records, feasible).any()
     assert (answers.agreement == 0).all()
 
 
@@ -127,7 +127,7 @@ def test_with_categories_alone_the_answer_is_the_cheapest_of_all_changes_of_one_
     yes = accepts[:, *every.astype(np.intp).T].all(axis=0)
     assert 0 < yes.sum() < len(every)
     refused, training = every[~yes], every[yes][:2]
-    answers = oracle(Table(accepts), encoder, training, allowed_by_schema(encoder, refused), targets(len(refused)))
+    answers = oracle(Table(accepts), encoder, training, feasible_by_schema(encoder, refused), targets(len(refused)))
     assert (answers.agreement == 1.0).all()
     paid = cost(encoder.encode(answers.records), encoder.encode(refused))
     accepted = np.concatenate([every[yes], training])
@@ -147,11 +147,11 @@ def test_on_mixed_records_with_gaps_the_answers_are_allowed_no_dearer_than_their
     said = ensemble.predict_proba(records).argmax(axis=2)
     refused = records[(said == 0).all(axis=0)]
     assert np.isnan(refused).any()
-    allowed, target = allowed_by_schema(encoder, refused), targets(len(refused))
-    answers = oracle(ensemble, encoder, loans_task.training.records, allowed, target)
-    assert not violations(encoder.schema, refused, answers.records, allowed).any()
+    feasible, target = feasible_by_schema(encoder, refused), targets(len(refused))
+    answers = oracle(ensemble, encoder, loans_task.training.records, feasible, target)
+    assert not violations(encoder.schema, refused, answers.records, feasible).any()
     assert answers.agreement.tolist() == agreement(ensemble.predict_proba(answers.records), target).tolist()
-    first = oracle(ensemble, encoder, loans_task.training.records, allowed, target, OracleConfig(rounds=1))
+    first = oracle(ensemble, encoder, loans_task.training.records, feasible, target, OracleConfig(rounds=1))
     paid = [cost(encoder.encode(found.records), encoder.encode(refused)) for found in (answers, first)]
     assert (paid[0] <= paid[1] + 1e-9).all()
     assert answers.agreement.mean() > 0.9
@@ -161,11 +161,11 @@ def test_the_limit_holds_and_a_limit_too_small_to_start_is_an_error() -> None:
     training, refused = draw(300), draw(20, seed=1)
     refused[:, INCOME] = 0
     encoder, ensemble = Encoder.fit(SCHEMA, training), Thresholds(40, 50, 95)
-    allowed = allowed_by_schema(encoder, refused)
-    oracle(ensemble, encoder, training, allowed, targets(20), OracleConfig(queries=170))
+    feasible = feasible_by_schema(encoder, refused)
+    oracle(ensemble, encoder, training, feasible, targets(20), OracleConfig(queries=170))
     assert 100 < ensemble.asked <= 170
     with pytest.raises(QueryLimitError, match="of 5 are spent"):
-        oracle(ensemble, encoder, training, allowed, targets(20), OracleConfig(queries=5))
+        oracle(ensemble, encoder, training, feasible, targets(20), OracleConfig(queries=5))
 
 
 def test_settings_and_training_records_are_checked() -> None:
@@ -176,4 +176,4 @@ def test_settings_and_training_records_are_checked() -> None:
     refused = draw(3)
     encoder = Encoder.fit(SCHEMA, refused)
     with pytest.raises(DataError, match="there are 0"):
-        oracle(Thresholds(40), encoder, refused[:0], allowed_by_schema(encoder, refused), targets(3))
+        oracle(Thresholds(40), encoder, refused[:0], feasible_by_schema(encoder, refused), targets(3))

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from models.config import Config, SurrogateConfig, paper
-from models.networks.gradients import read_with_slopes
-from models.search.scoring import score_points, score_with_slopes, target_logit
+from models.networks.gradients import forward_with_pullback
+from models.search.scoring import score_points, score_with_gradients, target_logit
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128))
@@ -19,7 +19,7 @@ def test_same_gradient_and_same_bits_of_the_scores(blobs_task: Task, config: Con
     model = random_model(blobs_task.encoder, config)
     random = np.random.default_rng(0)
     points, target = random.normal(size=(90, model.encoder.width)), random.integers(4, size=90)
-    scores, slopes = score_with_slopes(model, points, target)
+    scores, slopes = score_with_gradients(model, points, target)
     plain = score_points(model, points, target)
     np.testing.assert_array_equal(scores.agreement, plain.agreement)
     np.testing.assert_array_equal(scores.density, plain.density)
@@ -35,4 +35,4 @@ def test_a_layer_without_a_known_slope_is_named(blobs_task: Task) -> None:
     pair = random_model(blobs_task.encoder, TINY).pair
     pair.first.trunk = nn.Sequential(nn.Linear(2, 16), nn.Tanh())
     with pytest.raises(TypeError, match="Tanh"):
-        read_with_slopes(pair, torch.zeros(3, 2))
+        forward_with_pullback(pair, torch.zeros(3, 2))

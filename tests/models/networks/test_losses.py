@@ -47,7 +47,7 @@ def test_the_three_terms_and_their_sum(pair: SurrogatePair) -> None:
     path = replace(path_to(landed), energy=energy)
     loss = generator_loss(pair, REQUEST, path, landed, score, THRESHOLD, config)
     first, second = pair(landed)
-    each = [-reading.log_valid[torch.arange(ROWS), REQUEST.target] for reading in (first, second)]
+    each = [-reading.log_class_share[torch.arange(ROWS), REQUEST.target] for reading in (first, second)]
     torch.testing.assert_close(loss.valid, torch.maximum(*each))
     torch.testing.assert_close(loss.cost, (energy + WIDTH * 0.25) / 2)
     torch.testing.assert_close(loss.density, THRESHOLD - nce_score(pair, landed))
@@ -107,13 +107,13 @@ def test_vote_loss_is_least_where_the_votes_are_met(seed: int, rows: int, classe
 
 
 def test_who_did_not_answer_has_no_part_in_the_vote_loss() -> None:
-    log_votes = torch.tensor([[[0.5, 0.5], [0.1, 0.9]], [[0.2, 0.8], [0.4, 0.6]]]).log()
+    log_member_share = torch.tensor([[[0.5, 0.5], [0.1, 0.9]], [[0.2, 0.8], [0.4, 0.6]]]).log()
     votes = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
-    assert float(vote_loss(log_votes, votes)) == pytest.approx(-math.log(0.5 * 0.8 * 0.4) / 3)
+    assert float(vote_loss(log_member_share, votes)) == pytest.approx(-math.log(0.5 * 0.8 * 0.4) / 3)
 
 
 def test_distillation_loss_looks_at_the_target_alone() -> None:
-    log_valid = torch.tensor([[0.2, 0.8], [0.5, 0.5]]).log()
+    log_class_share = torch.tensor([[0.2, 0.8], [0.5, 0.5]]).log()
     mean = torch.tensor([[0.9, 0.1], [0.3, 0.7]])
-    loss = distillation_loss(log_valid, torch.tensor([1, 0]), mean)
+    loss = distillation_loss(log_class_share, torch.tensor([1, 0]), mean)
     assert float(loss) == pytest.approx((0.7**2 + 0.2**2) / 2)

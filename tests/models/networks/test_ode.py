@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.config import FlowConfig, Solver
 from models.errors import SolverError
-from models.networks.ode import STEPS, Path, arrive, divergence_named, solve
+from models.networks.ode import RULES, Path, divergence_named, integrate_end, solve
 from models.networks.velocity import GuidedVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
@@ -77,7 +77,7 @@ def test_several_paths_of_a_request_end_where_they_would_alone(solver: Solver) -
     with torch.no_grad():
         embedded = velocity.embed(request)[:, None]
         together = solve(velocity, request.for_paths(dials), start, config, embedded)
-        assert torch.equal(arrive(velocity, request.for_paths(dials), start, config, embedded), together.end)
+        assert torch.equal(integrate_end(velocity, request.for_paths(dials), start, config, embedded), together.end)
         for path in range(3):
             alone = solve(velocity, replace(request, log_cost=dials[path].expand(5)), start[:, path], config)
             # An adaptive solver chooses its steps for the batch: there only the tolerance is shared.
@@ -96,7 +96,7 @@ def test_dopri5_agrees_with_rk4() -> None:
     assert float((adaptive.end - request.point).abs().max()) > 0.3
 
 
-@pytest.mark.parametrize(("solver", "order"), [("euler", 1), ("midpoint", 2), ("ralston", 3), ("rk4", 4)])
+@pytest.mark.parametrize(("solver", "order"), [("euler", 1), ("midpoint", 2), ("ralston3", 3), ("rk4", 4)])
 def test_a_fixed_solver_has_its_order(solver: Solver, order: int) -> None:
     """Half the step, and the error falls by two to the order."""
     velocity, request = field(dtype=torch.float64), wide(random_request(6, WIDTH, CLASSES, dtype=torch.float64))
@@ -140,15 +140,15 @@ def test_gradients_reach_every_parameter(solver: Solver) -> None:
 @pytest.mark.parametrize("solver", FIXED)
 def test_evaluations_are_counted(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
     velocity = field()
-    calls, move = [], velocity.move
+    calls, derivative = [], velocity.derivative
 
-    def counted(z: Tensor, embedded: Tensor, tick: Tensor, movable: Tensor) -> Tensor:
+    def counted(z: Tensor, embedded: Tensor, time_embedding: Tensor, movable: Tensor) -> Tensor:
         calls.append(1)
-        return move(z, embedded, tick, movable)
+        return derivative(z, embedded, time_embedding, movable)
 
-    monkeypatch.setattr(velocity, "move", counted)
+    monkeypatch.setattr(velocity, "derivative", counted)
     path = run(velocity, random_request(2, WIDTH, CLASSES), FlowConfig(solver=solver, steps=5))
-    assert path.evaluations == len(calls) == 5 * STEPS[solver].evaluations
+    assert path.evaluations == len(calls) == 5 * RULES[solver].evaluations
 
 
 def test_the_cap_on_evaluations_is_a_solver_error() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.config import SurrogateConfig
-from models.networks.surrogate import Ballot, Reading, SurrogatePair, target_log_probability
+from models.networks.surrogate import MemberOutput, SurrogateOutput, SurrogatePair, target_log_probability
 
 WIDTH, CLASSES, ROWS = 5, 4, 9
 
@@ -19,29 +19,29 @@ def make_pair(votes: bool = True, spectral: bool = False, heads: int = 1) -> Sur
 def test_shapes(votes: bool, heads: int) -> None:
     for reading in make_pair(votes, heads=heads)(torch.randn(ROWS, WIDTH)):
         assert reading.logits.shape == (ROWS, CLASSES + 1)
-        assert reading.log_votes.shape == (ROWS, heads if votes else 1, CLASSES)
-        assert reading.log_valid.shape == (ROWS, CLASSES)
+        assert reading.log_member_share.shape == (ROWS, heads if votes else 1, CLASSES)
+        assert reading.log_class_share.shape == (ROWS, CLASSES)
 
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_with_votes_the_classes_share_everything(heads: int) -> None:
     for reading in make_pair(heads=heads)(torch.randn(ROWS, WIDTH)):
-        torch.testing.assert_close(reading.log_valid.exp().sum(dim=1), torch.ones(ROWS))
-        torch.testing.assert_close(reading.log_votes.exp().sum(dim=2), torch.ones(ROWS, heads))
+        torch.testing.assert_close(reading.log_class_share.exp().sum(dim=1), torch.ones(ROWS))
+        torch.testing.assert_close(reading.log_member_share.exp().sum(dim=2), torch.ones(ROWS, heads))
 
 
 def test_the_share_is_the_mean_of_what_the_heads_say() -> None:
     said = torch.tensor([[0.2, 0.8, 0.6, 0.4], [1.0, 1e-9, 0.5, 0.5]]).log()
-    reading = Ballot.of(torch.zeros(2, 3), said)
+    reading = MemberOutput.of(torch.zeros(2, 3), said)
     each = torch.tensor([[[0.2, 0.8], [0.6, 0.4]], [[1.0, 0.0], [0.5, 0.5]]])
-    torch.testing.assert_close(reading.log_votes.exp(), each)
-    torch.testing.assert_close(reading.log_valid.exp(), torch.tensor([[0.4, 0.6], [0.75, 0.25]]))
+    torch.testing.assert_close(reading.log_member_share.exp(), each)
+    torch.testing.assert_close(reading.log_class_share.exp(), torch.tensor([[0.4, 0.6], [0.75, 0.25]]))
 
 
 def test_without_votes_the_noise_class_keeps_its_part() -> None:
     for reading in make_pair(votes=False)(torch.randn(ROWS, WIDTH)):
         noise = torch.softmax(reading.logits, dim=1)[:, -1]
-        torch.testing.assert_close(reading.log_valid.exp().sum(dim=1) + noise, torch.ones(ROWS))
+        torch.testing.assert_close(reading.log_class_share.exp().sum(dim=1) + noise, torch.ones(ROWS))
 
 
 def test_the_two_networks_are_different() -> None:
@@ -54,8 +54,8 @@ def test_the_two_networks_are_different() -> None:
 @pytest.mark.parametrize("votes", [True, False])
 def test_gradients_reach_every_parameter(votes: bool, spectral: bool) -> None:
     pair = make_pair(votes, spectral)
-    readings = pair(torch.randn(64, WIDTH))
-    loss = sum(reading.logits[:, 0].square().sum() + reading.log_valid[:, 0].sum() for reading in readings)
+    outputs = pair(torch.randn(64, WIDTH))
+    loss = sum(reading.logits[:, 0].square().sum() + reading.log_class_share[:, 0].sum() for reading in outputs)
     torch.autograd.backward(loss)
     for name, parameter in pair.named_parameters():
         assert parameter.grad is not None and bool((parameter.grad != 0).any()), name
@@ -78,6 +78,6 @@ def test_spectral_norm_bounds_every_layer_of_the_first_trunk() -> None:
 
 
 def test_target_log_probability() -> None:
-    first = Reading(torch.zeros(2, 3), torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
-    second = Reading(torch.zeros(2, 3), torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
+    first = SurrogateOutput(torch.zeros(2, 3), torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
+    second = SurrogateOutput(torch.zeros(2, 3), torch.tensor([[-5.0, -6.0], [-7.0, -8.0]]))
     assert target_log_probability((first, second), torch.tensor([1, 0])).tolist() == [[-2.0, -3.0], [-6.0, -7.0]]

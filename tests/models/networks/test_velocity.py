@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.networks.ode import project
 from models.networks.velocity import GuidedVelocity, PlainVelocity, Request, Velocity
 from tests.models.tiny import random_request
 
@@ -27,7 +28,7 @@ def moving(make: Make) -> Velocity:
 
 
 def context_of(velocity: Velocity, request: Request) -> Tensor:
-    return velocity.at_price(velocity.embed(request), request.log_cost)
+    return velocity.with_cost(velocity.embed(request), request.log_cost)
 
 
 def speed_of(velocity: Velocity, request: Request, t: float = 0.3) -> Tensor:
@@ -79,10 +80,10 @@ def test_a_record_is_embedded_once_for_all_prices(make: Make) -> None:
 @EVERY_FIELD
 def test_without_gradients_the_speed_is_the_same(make: Make) -> None:
     velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
-    known, before = context_of(velocity, request).detach(), context_of(velocity, request).detach()
+    request_features, before = context_of(velocity, request).detach(), context_of(velocity, request).detach()
     with torch.inference_mode():
-        speed = velocity(torch.tensor(0.3), request.point, known, request.movable.float())
-    assert torch.equal(known, before), "what is computed in place must not be what was given"
+        speed = velocity(torch.tensor(0.3), request.point, request_features, request.movable.float())
+    assert torch.equal(request_features, before), "what is computed in place must not be what was given"
     assert torch.equal(speed, speed_of(velocity, request))
 
 
@@ -103,9 +104,9 @@ def test_projection() -> None:
         lower=torch.tensor([[-1.0, 1.0, -9.0]]),
         upper=torch.tensor([[1.0, 5.0, 9.0]]),
     )
-    walls = request.walls()
-    assert walls.project(torch.tensor([[7.0, -4.0, 7.0]])).tolist() == [[1.0, 1.0, 2.0]]
-    assert walls.project(torch.tensor([[0.5, 3.0, 2.0]])).tolist() == [[0.5, 3.0, 2.0]]
+    bounds = request.bounds()
+    assert project(bounds, torch.tensor([[7.0, -4.0, 7.0]])).tolist() == [[1.0, 1.0, 2.0]]
+    assert project(bounds, torch.tensor([[0.5, 3.0, 2.0]])).tolist() == [[0.5, 3.0, 2.0]]
 
 
 @EVERY_FIELD
@@ -113,9 +114,11 @@ def test_several_paths_of_a_request_are_those_of_as_many_requests(make: Make) ->
     velocity, request = moving(make), random_request(ROWS, WIDTH, CLASSES)
     dials, paths = torch.tensor([-2.0, 0.0, 1.0]), torch.randn(ROWS, 3, WIDTH)
     every, rows = request.for_paths(dials), torch.arange(ROWS).repeat_interleave(3)
-    shared = velocity.move(paths, velocity.embed(request)[:, None], velocity.dial(dials), every.movable.float())
+    shared = velocity.derivative(
+        paths, velocity.embed(request)[:, None], velocity.cost_embedding(dials), every.movable.float()
+    )
     alone = replace(request.rows(rows), log_cost=dials.repeat(ROWS))
-    pace, flat = velocity.dial(alone.log_cost), paths.flatten(0, 1)
-    each = velocity.move(flat, velocity.embed(alone), pace, alone.movable.float())
+    conditioning, flat = velocity.cost_embedding(alone.log_cost), paths.flatten(0, 1)
+    each = velocity.derivative(flat, velocity.embed(alone), conditioning, alone.movable.float())
     torch.testing.assert_close(shared.flatten(0, 1), each)
-    torch.testing.assert_close(every.walls().project(paths).flatten(0, 1), alone.walls().project(flat))
+    torch.testing.assert_close(project(every.bounds(), paths).flatten(0, 1), project(alone.bounds(), flat))

@@ -7,14 +7,14 @@ import pytest
 
 from models.config import SearchConfig
 from models.model import Calibration, RecourseModel
-from models.search.frontier import ENOUGH, price_within
+from models.search.frontier import ENOUGH, cost_weight_within
 from models.search.search import explain
 from tests.models.tiny import Task, other_class
 
 
-def cost_at(model: RecourseModel, task: Task, price: float) -> float:
+def cost_at(model: RecourseModel, task: Task, cost_weight: float) -> float:
     records, target = task.test.records, other_class(task.test.labels, 2)
-    config = SearchConfig(price=price, floor=0.0, seed=2)
+    config = SearchConfig(cost_weight=cost_weight, min_expected_agreement=0.0, seed=2)
     found = explain(model, records, target, config=config)
     return float(np.mean([each.counterfactuals[0].cost for each in found if each.counterfactuals]))
 
@@ -26,12 +26,14 @@ def test_the_answers_cost_what_they_may(loans_task: Task, tiny_model: RecourseMo
     dear, cheap = cost_at(model, loans_task, 0.005), cost_at(model, loans_task, 1.5)
     assert cheap < dear
     budget = (cheap + dear) / 2
-    price = price_within(model, records, target, budget, seed=2)
-    assert cost_at(model, loans_task, price) <= budget < cost_at(model, loans_task, price / 1.2)
-    careful = price_within(model, records, target, budget, seed=2, spare=1.0)
-    found = explain(model, records, target, config=SearchConfig(price=careful, floor=0.0, seed=2))
+    cost_weight = cost_weight_within(model, records, target, budget, seed=2)
+    assert cost_at(model, loans_task, cost_weight) <= budget < cost_at(model, loans_task, cost_weight / 1.2)
+    careful = cost_weight_within(model, records, target, budget, seed=2, standard_errors=1.0)
+    found = explain(
+        model, records, target, config=SearchConfig(cost_weight=careful, min_expected_agreement=0.0, seed=2)
+    )
     costs = np.array([each.counterfactuals[0].cost for each in found])
-    assert careful > price and costs.mean() + costs.std() / len(costs) ** 0.5 <= budget
+    assert careful > cost_weight and costs.mean() + costs.std() / len(costs) ** 0.5 <= budget
 
 
 def test_a_sure_answer_is_not_made_dearer(loans_task: Task, tiny_model: RecourseModel) -> None:
@@ -40,4 +42,4 @@ def test_a_sure_answer_is_not_made_dearer(loans_task: Task, tiny_model: Recourse
     records = loans_task.test.records
     target = np.zeros(len(records), dtype=np.int64)
     assert 1 / (1 + np.exp(-8.0)) > ENOUGH
-    assert price_within(sure, records, target, 1e9, seed=2) == pytest.approx(6.0, rel=1e-6)
+    assert cost_weight_within(sure, records, target, 1e9, seed=2) == pytest.approx(6.0, rel=1e-6)

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from models.arrays import Records
 from models.data.schema import Direction, Feature, Kind, Schema
-from models.search.local_search import slides
-from models.search.moves import Ground
-from models.search.scoring import Slopes
+from models.search.local_search import linearised_steps
+from models.search.moves import MoveContext
+from models.search.scoring import LogitGradient
 from models.space.constraints import Constraints, compile_constraints, violations
 from models.space.encoding import Encoder
 from tests.models.tiny import Task
@@ -22,14 +22,14 @@ def plane() -> Encoder:
 
 
 def slide(
-    current: Records, home: Records, slope: list[float], logit: float, price: float = 0.05, elsewhere: float = 0.0
+    current: Records, home: Records, slope: list[float], logit: float, cost_weight: float = 0.05, elsewhere: float = 0.0
 ) -> Records:
     """elsewhere: what changes of other features have cost."""
     encoder = plane()
-    ground = Ground.of(encoder, compile_constraints(encoder.schema, Constraints(), home))
+    context = MoveContext.of(encoder, compile_constraints(encoder.schema, Constraints(), home))
     paid = np.hypot(np.linalg.norm(current - home, axis=1), elsewhere)
-    slopes = Slopes(np.full(len(home), logit), np.tile(np.array(slope), (len(home), 1)))
-    return slides(encoder, ground, current, current, paid, slopes, np.full(len(home), price))
+    gradients = LogitGradient(np.full(len(home), logit), np.tile(np.array(slope), (len(home), 1)))
+    return linearised_steps(encoder, context, current, current, paid, gradients, np.full(len(home), cost_weight))
 
 
 def test_it_leads_from_home_along_the_slope() -> None:
@@ -48,7 +48,7 @@ def test_it_leads_from_home_along_the_slope() -> None:
 
 
 def test_a_high_price_leads_home() -> None:
-    ended = slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [3.0, 4.0], logit=9.0, price=50.0)[0]
+    ended = slide(np.array([[2.0, 1.0]]), np.zeros((1, 2)), [3.0, 4.0], logit=9.0, cost_weight=50.0)[0]
     np.testing.assert_allclose(ended[3], [0.0, 0.0], atol=1e-6)
 
 
@@ -75,17 +75,19 @@ def test_every_slide_is_allowed_and_a_row_alone_slides_as_in_a_batch(
     encoder, random = loans_task.encoder, np.random.default_rng(seed)
     origin = loans_task.test.records[:40]
     constraints = Constraints(immutable=frozenset(frozen), directions={"loan_months": Direction.UP})
-    allowed = compile_constraints(encoder.schema, constraints, origin)
-    current = encoder.decode(encoder.encode(origin) + random.normal(size=(40, encoder.width)), allowed=allowed)
+    feasible = compile_constraints(encoder.schema, constraints, origin)
+    current = encoder.decode(encoder.encode(origin) + random.normal(size=(40, encoder.width)), feasible=feasible)
     at, home = encoder.encode(current), encoder.encode(origin)
-    slopes = Slopes(random.normal(size=40), random.normal(size=at.shape))
-    paid, price = np.linalg.norm(at - home, axis=1), random.uniform(0.01, 1.0, 40)
-    ended = slides(encoder, Ground.of(encoder, allowed), current, at, paid, slopes, price)
+    gradients = LogitGradient(random.normal(size=40), random.normal(size=at.shape))
+    paid, cost_weight = np.linalg.norm(at - home, axis=1), random.uniform(0.01, 1.0, 40)
+    ended = linearised_steps(encoder, MoveContext.of(encoder, feasible), current, at, paid, gradients, cost_weight)
     for way in range(ended.shape[1]):
-        assert not violations(encoder.schema, origin, ended[:, way], allowed).any()
+        assert not violations(encoder.schema, origin, ended[:, way], feasible).any()
     np.testing.assert_array_equal(np.isnan(ended), np.repeat(np.isnan(current)[:, None], 4, axis=1))
     for row in (0, 17):
         part = slice(row, row + 1)
-        ground = Ground.of(encoder, allowed.row(row))
-        alone = slides(encoder, ground, current[part], at[part], paid[part], slopes.at(np.array([row])), price[part])
+        context = MoveContext.of(encoder, feasible.row(row))
+        alone = linearised_steps(
+            encoder, context, current[part], at[part], paid[part], gradients.at(np.array([row])), cost_weight[part]
+        )
         np.testing.assert_array_equal(alone[0], ended[row])

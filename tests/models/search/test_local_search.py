@@ -10,17 +10,17 @@ from models.arrays import Targets
 from models.config import Config, FlowConfig, SurrogateConfig
 from models.model import Calibration, RecourseModel
 from models.search.candidates import Candidates, generate, measure
-from models.search.local_search import CHANGE_PRICE, count_changes, polish, worth
+from models.search.local_search import CHANGE_PENALTY, count_changes, objective, polish
 from models.space.constraints import Constraints, compile_constraints, violations
-from models.space.feasible import Allowed
-from tests.models.tiny import TINY, Task, allowed_by_schema, other_class, random_model
+from models.space.feasible import FeasibleSet
+from tests.models.tiny import TINY, Task, feasible_by_schema, other_class, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
 
 
-def start_of(model: RecourseModel, target: Targets, allowed: Allowed) -> Candidates:
+def start_of(model: RecourseModel, target: Targets, feasible: FeasibleSet) -> Candidates:
     """One candidate a record: the most robust of a few."""
-    candidates = generate(model, target, allowed, 6, seed=0)
+    candidates = generate(model, target, feasible, 6, seed=0)
     return candidates.take(candidates.agreement.argmax(axis=1)[:, None])
 
 
@@ -28,8 +28,8 @@ def test_known_worth() -> None:
     records = np.array([[[1.0, 2.0], [1.0, 5.0]]])
     cost, agreement = np.array([[0.0, 2.0]]), np.array([[0.3, 0.8]])
     candidates = Candidates(records, records, cost, agreement, cost)
-    value = worth(candidates, np.array([[1.0, 2.0]]), np.array([0.1]))
-    np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PRICE]])
+    value = objective(candidates, np.array([[1.0, 2.0]]), np.array([0.1]))
+    np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PENALTY]])
 
 
 def test_missing_equals_missing() -> None:
@@ -42,29 +42,29 @@ def test_it_gains_within_the_constraints(loans_task: Task, tiny_model: RecourseM
     origin, model = loans_task.test.records, tiny_model
     constraints = Constraints(immutable=frozenset({"housing"}), ranges={"debt_ratio": (0.0, 0.4)})
     within = loans_task.test.records[:, model.encoder.schema.index("debt_ratio")] < 0.9
-    allowed = compile_constraints(model.encoder.schema, constraints, origin[within])
-    target, price = other_class(loans_task.test.labels[within], 2), np.full(int(within.sum()), 0.2)
-    start = start_of(model, target, allowed)
-    polished = polish(model, start, target, allowed, price, 5)
-    before, after = (worth(candidates, allowed.origin, price)[:, 0] for candidates in (start, polished))
+    feasible = compile_constraints(model.encoder.schema, constraints, origin[within])
+    target, cost_weight = other_class(loans_task.test.labels[within], 2), np.full(int(within.sum()), 0.2)
+    start = start_of(model, target, feasible)
+    polished = polish(model, start, target, feasible, cost_weight, 5)
+    before, after = (objective(candidates, feasible.origin, cost_weight)[:, 0] for candidates in (start, polished))
     assert (after >= before).all() and (after > before + 0.01).any()
-    assert not violations(model.encoder.schema, allowed.origin, polished.records[:, 0], allowed).any()
-    measured = measure(model, polished.records, target, model.encoder.encode(allowed.origin))
+    assert not violations(model.encoder.schema, feasible.origin, polished.records[:, 0], feasible).any()
+    measured = measure(model, polished.records, target, model.encoder.encode(feasible.origin))
     for mine, again in zip(polished.parts, measured.parts, strict=True):
         np.testing.assert_array_equal(mine, again)
 
 
 def test_what_has_reached_the_floor_stays_above_it(loans_task: Task, tiny_model: RecourseModel) -> None:
     """At a price at which all changes would go back, the floor holds some of them."""
-    allowed = allowed_by_schema(tiny_model.encoder, loans_task.test.records)
-    target, price = other_class(loans_task.test.labels, 2), np.full(len(loans_task.test), 5.0)
-    start = start_of(tiny_model, target, allowed)
-    floor = float(np.median(start.agreement))
-    free = polish(tiny_model, start, target, allowed, price, 6)
-    held = polish(tiny_model, start, target, allowed, price, 6, floor)
-    reached = start.agreement >= floor
-    assert (free.agreement[reached] < floor).any()
-    assert (held.agreement[reached] >= floor).all()
+    feasible = feasible_by_schema(tiny_model.encoder, loans_task.test.records)
+    target, cost_weight = other_class(loans_task.test.labels, 2), np.full(len(loans_task.test), 5.0)
+    start = start_of(tiny_model, target, feasible)
+    min_expected_agreement = float(np.median(start.agreement))
+    free = polish(tiny_model, start, target, feasible, cost_weight, 6)
+    held = polish(tiny_model, start, target, feasible, cost_weight, 6, min_expected_agreement)
+    reached = start.agreement >= min_expected_agreement
+    assert (free.agreement[reached] < min_expected_agreement).any()
+    assert (held.agreement[reached] >= min_expected_agreement).all()
     assert held.cost.sum() < start.cost.sum()
 
 
@@ -75,12 +75,12 @@ def test_changes_that_bring_nothing_are_put_back(loans_task: Task) -> None:
         for parameter in model.pair.parameters():
             parameter.zero_()
     model = replace(model, calibration=Calibration.identity(2))
-    allowed = allowed_by_schema(model.encoder, loans_task.test.records)
+    feasible = feasible_by_schema(model.encoder, loans_task.test.records)
     target, features = other_class(loans_task.test.labels, 2), len(model.encoder.schema.features)
-    start = start_of(model, target, allowed)
-    assert count_changes(start.records[:, 0], allowed.origin).mean() > 3
-    polished = polish(model, start, target, allowed, np.full(len(target), 0.1), features)
-    assert not count_changes(polished.records[:, 0], allowed.origin).any()
+    start = start_of(model, target, feasible)
+    assert count_changes(start.records[:, 0], feasible.origin).mean() > 3
+    polished = polish(model, start, target, feasible, np.full(len(target), 0.1), features)
+    assert not count_changes(polished.records[:, 0], feasible.origin).any()
     assert not polished.cost.any()
 
 
@@ -88,12 +88,12 @@ def test_changes_that_bring_nothing_are_put_back(loans_task: Task) -> None:
 def test_a_record_alone_has_the_bits_that_it_has_among_500(loans_task: Task, config: Config) -> None:
     model = random_model(loans_task.encoder, config)
     rows = np.arange(500) % len(loans_task.test)
-    allowed = allowed_by_schema(model.encoder, loans_task.test.records[rows])
-    target, price = other_class(loans_task.test.labels[rows], 2), np.geomspace(0.01, 1.0, 500)
-    start = start_of(model, target, allowed)
-    together = polish(model, start, target, allowed, price, 3)
+    feasible = feasible_by_schema(model.encoder, loans_task.test.records[rows])
+    target, cost_weight = other_class(loans_task.test.labels[rows], 2), np.geomspace(0.01, 1.0, 500)
+    start = start_of(model, target, feasible)
+    together = polish(model, start, target, feasible, cost_weight, 3)
     for row in (0, 77, 300, 499):
         one = np.array([row])
-        alone = polish(model, start.take_rows(one), target[one], allowed.row(row), price[one], 3)
+        alone = polish(model, start.take_rows(one), target[one], feasible.row(row), cost_weight[one], 3)
         for mine, theirs in zip(alone.parts, together.parts, strict=True):
             np.testing.assert_array_equal(mine[0], theirs[row])

@@ -5,26 +5,26 @@ import numpy as np
 from models.model import RecourseModel
 from models.search.candidates import Candidates
 from models.search.local_search import best_of_each_feature, moves_of, polish
-from models.search.moves import Ground, catalogue_of
+from models.search.moves import MoveContext, move_set_of
 from tests.models.search.test_local_search import start_of
-from tests.models.tiny import Task, allowed_by_schema, other_class
+from tests.models.tiny import Task, feasible_by_schema, other_class
 
 
 def test_only_what_may_change_has_moves(loans_task: Task) -> None:
     encoder, names = loans_task.encoder, loans_task.encoder.schema.names
     movable = np.array([name in {"savings", "purpose"} for name in names])
-    catalogue = catalogue_of(encoder, movable)
-    assert set(catalogue.feature) == set(catalogue.features) == {names.index("savings"), names.index("purpose")}
-    assert catalogue.of.shape[0] == 2
-    for position, feature in enumerate(catalogue.features):
-        assert (catalogue.feature[catalogue.of[position]] == feature).all()
-    assert [names[catalogue.feature[move]] for move in catalogue.numbers] == ["savings"]
+    moves = move_set_of(encoder, movable)
+    assert set(moves.feature) == set(moves.features) == {names.index("savings"), names.index("purpose")}
+    assert moves.of.shape[0] == 2
+    for position, feature in enumerate(moves.features):
+        assert (moves.feature[moves.of[position]] == feature).all()
+    assert [names[moves.feature[move]] for move in moves.numbers] == ["savings"]
 
 
 def test_nothing_may_change(loans_task: Task, tiny_model: RecourseModel) -> None:
-    allowed = allowed_by_schema(tiny_model.encoder, loans_task.test.records[:3])
-    frozen = allowed.freeze(np.ones(allowed.movable.shape, dtype=np.bool_))
-    assert not len(Ground.of(tiny_model.encoder, frozen).catalogue.feature)
+    feasible = feasible_by_schema(tiny_model.encoder, loans_task.test.records[:3])
+    frozen = feasible.freeze(np.ones(feasible.movable.shape, dtype=np.bool_))
+    assert not len(MoveContext.of(tiny_model.encoder, frozen).moves.feature)
     target = other_class(loans_task.test.labels[:3], 2)
     start = start_of(tiny_model, target, frozen)
     polished = polish(tiny_model, start, target, frozen, np.full(3, 0.1), 4)
@@ -36,16 +36,16 @@ def test_nothing_may_change(loans_task: Task, tiny_model: RecourseModel) -> None
 def test_a_frozen_record_is_polished_alone_as_beside_free_ones(loans_task: Task, tiny_model: RecourseModel) -> None:
     """Alone its catalogue is short; beside the others it has the moves of all."""
     count = 24
-    allowed = allowed_by_schema(tiny_model.encoder, loans_task.test.records[:count])
-    mask = np.zeros(allowed.movable.shape, dtype=np.bool_)
-    mask[::2, ::2] = allowed.own_fits()[::2, ::2]
-    mixed = allowed.freeze(mask)
-    target, price = other_class(loans_task.test.labels[:count], 2), np.full(count, 0.1)
+    feasible = feasible_by_schema(tiny_model.encoder, loans_task.test.records[:count])
+    mask = np.zeros(feasible.movable.shape, dtype=np.bool_)
+    mask[::2, ::2] = feasible.own_fits()[::2, ::2]
+    mixed = feasible.freeze(mask)
+    target, cost_weight = other_class(loans_task.test.labels[:count], 2), np.full(count, 0.1)
     start = start_of(tiny_model, target, mixed)
-    together = polish(tiny_model, start, target, mixed, price, 4)
+    together = polish(tiny_model, start, target, mixed, cost_weight, 4)
     assert (together.records != start.records).any()
     for row in range(count):
         rows = np.array([row])
         part = start.take_rows(rows)
-        alone: Candidates = polish(tiny_model, part, target[rows], mixed.rows(rows), price[rows], 4)
+        alone: Candidates = polish(tiny_model, part, target[rows], mixed.rows(rows), cost_weight[rows], 4)
         np.testing.assert_array_equal(alone.records[0], together.records[row])

@@ -10,7 +10,7 @@ from models.config import Config, FlowConfig, SurrogateConfig
 from models.model import RecourseModel
 from models.networks.batching import BLOCK, CHUNK, chunks, padded
 from models.networks.density import density_score
-from models.search.scoring import doubt, logit_and_gradient, score_points, target_logit
+from models.search.scoring import logit_and_gradient, score_points, target_logit, vote_uncertainty
 from models.training.acquisition import _by_doubt
 from tests.models.tiny import TINY, Task, random_model
 
@@ -49,7 +49,7 @@ def test_agreement_is_the_calibrated_probability(model: RecourseModel) -> None:
     scores = score_points(model, points, target)
     with torch.no_grad():
         first, second = model.pair(torch.from_numpy(points).float())
-    mean = (first.log_valid + second.log_valid) / 2
+    mean = (first.log_class_share + second.log_class_share) / 2
     scaled = model.calibration.slope * mean + torch.from_numpy(model.calibration.bias)
     expected = torch.softmax(scaled, dim=1).numpy()[np.arange(40), target]
     np.testing.assert_allclose(scores.agreement, expected, atol=1e-6)
@@ -66,12 +66,12 @@ def test_there_is_no_doubt_where_models_surely_differ_and_most_where_each_tosses
         assert net.votes is not None
         torch.nn.init.zeros_(net.votes.weight)
         torch.nn.init.zeros_(net.votes.bias)
-    np.testing.assert_allclose(doubt(model, points), 0.75, rtol=1e-5)
+    np.testing.assert_allclose(vote_uncertainty(model, points), 0.75, rtol=1e-5)
     for net in (model.pair.first, model.pair.second):
         assert net.votes is not None
         with torch.no_grad():
             net.votes.bias.copy_(60.0 * torch.eye(4).flatten())
-    np.testing.assert_allclose(doubt(model, points), 0.0, atol=1e-5)
+    np.testing.assert_allclose(vote_uncertainty(model, points), 0.0, atol=1e-5)
     shares = score_points(model, points, target).agreement
     assert (shares > 0.05).all() and (shares < 0.6).all(), "the votes are split, one for each class"
 
@@ -83,7 +83,7 @@ def test_what_is_in_doubt_comes_sooner(blobs_task: Task) -> None:
         with torch.no_grad():
             net.votes.weight.mul_(20.0)
     points, _ = points_of(model, 60)
-    random, open_votes = np.random.default_rng(0), doubt(model, points)
+    random, open_votes = np.random.default_rng(0), vote_uncertainty(model, points)
     orders = np.stack([_by_doubt(model, points, random) for _ in range(400)])
     assert (np.sort(orders, axis=1) == np.arange(60)).all()
     first = np.bincount(orders[:, 0], minlength=60) / 400

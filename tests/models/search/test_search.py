@@ -170,7 +170,9 @@ def test_plenty_of_queries_make_answers_cheaper_within_the_limit_and_alone_as_am
 def test_several_answers_differ_in_what_they_change(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
     records, target = loans_task.test.records[:30], other_class(loans_task.test.labels[:30], 2)
-    found = explain(model, records, target, config=SearchConfig(candidates=10, k=3, floor=0.0, price=0.001))
+    found = explain(
+        model, records, target, config=SearchConfig(candidates=10, k=3, min_expected_agreement=0.0, cost_weight=0.001)
+    )
     several = [each.counterfactuals for each in found if len(each.counterfactuals) > 1]
     assert len(several) >= 10
     for answers in several:
@@ -181,7 +183,7 @@ def test_several_answers_differ_in_what_they_change(loans_task: Task) -> None:
 def test_a_further_answer_that_the_models_refused_is_not_given(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
     records, target = loans_task.test.records[:30], other_class(loans_task.test.labels[:30], 2)
-    config = SearchConfig(candidates=10, k=3, floor=0.0, max_queries=6, polish_rounds=1)
+    config = SearchConfig(candidates=10, k=3, min_expected_agreement=0.0, max_queries=6, polish_rounds=1)
     found = explain(model, records, target, config=config, ensemble=Scorecards(loans_task.encoder))
     further = [answer for each in found for answer in each.counterfactuals[1:] if answer.agreement is not None]
     assert len(further) >= 5

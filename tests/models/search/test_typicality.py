@@ -7,7 +7,7 @@ import pytest
 
 from models.model import RecourseModel
 from models.networks.density import trust_threshold
-from models.search.scoring import PERCENTS, is_trusted, measure_usual_scores, score_points, typicality
+from models.search.scoring import PERCENTS, is_trusted, measure_density_quantiles, score_points, typicality
 from tests.models.tiny import TINY, Task, random_model
 
 
@@ -20,7 +20,7 @@ def test_a_record_is_as_typical_as_its_place_among_real_ones_of_its_class(unmeas
     random = np.random.default_rng(0)
     points = random.normal(size=(400, unmeasured.encoder.width))
     records, labels = unmeasured.encoder.decode(points), random.integers(0, 4, size=400)
-    model = replace(unmeasured, usual_scores=measure_usual_scores(unmeasured, records, labels))
+    model = replace(unmeasured, density_quantiles=measure_density_quantiles(unmeasured, records, labels))
     for label in range(4):
         scores = score_points(model, model.encoder.encode(records), np.full(400, label)).density
         own = scores[labels == label]
@@ -32,10 +32,10 @@ def test_a_record_is_as_typical_as_its_place_among_real_ones_of_its_class(unmeas
 
 def test_nothing_is_said_of_a_class_without_a_real_record(unmeasured: RecourseModel) -> None:
     records = unmeasured.encoder.decode(np.zeros((3, unmeasured.encoder.width)))
-    measured = measure_usual_scores(unmeasured, records, np.zeros(3, dtype=np.int64))
-    model = replace(unmeasured, usual_scores=measured)
+    measured = measure_density_quantiles(unmeasured, records, np.zeros(3, dtype=np.int64))
+    model = replace(unmeasured, density_quantiles=measured)
     assert typicality(model, 1, 5.0) is None and typicality(unmeasured, 0, 5.0) is None
-    assert len(model.usual_scores[0]) == len(PERCENTS)
+    assert len(model.density_quantiles[0]) == len(PERCENTS)
 
 
 def test_who_is_among_the_least_typical_is_not_trusted_though_denser_than_noise(unmeasured: RecourseModel) -> None:

@@ -10,7 +10,7 @@ from models.config import SearchConfig
 from models.search.candidates import decode_points, generate
 from models.search.search import explain
 from models.space.anchors import FRACTIONS, NEAREST, SURE, Anchors, approach, choose_anchors
-from models.space.constraints import Constraints, compile_constraints, encoded_box, violations
+from models.space.constraints import Constraints, compile_constraints, encoded_bounds, violations
 from models.storage.artifact import load_model, save_model
 from tests.models.tiny import TINY, Task, other_class, random_model
 
@@ -44,25 +44,25 @@ def anchored(loans_task: Task) -> Anchors:
 def test_the_ways_there_keep_every_constraint(loans_task: Task, anchored: Anchors) -> None:
     records, schema = loans_task.test.records[:40], loans_task.encoder.schema
     target = other_class(loans_task.test.labels[:40], 2)
-    allowed = compile_constraints(schema, Constraints(immutable=frozenset(["income"])), records)
-    points = approach(anchored, loans_task.encoder, target, allowed)
+    feasible = compile_constraints(schema, Constraints(immutable=frozenset(["income"])), records)
+    points = approach(anchored, loans_task.encoder, target, feasible)
     assert points.shape == (40, NEAREST * len(FRACTIONS), loans_task.encoder.width)
-    box = encoded_box(loans_task.encoder, allowed)
+    box = encoded_bounds(loans_task.encoder, feasible)
     assert (points >= box.lower[:, None]).all() and (points <= box.upper[:, None]).all(), "the scout sees no more"
-    ways = decode_points(loans_task.encoder, points.astype(np.float32), allowed)
+    ways = decode_points(loans_task.encoder, points.astype(np.float32), feasible)
     for position in range(ways.shape[1]):
-        assert not violations(schema, records, ways[:, position], allowed).any()
+        assert not violations(schema, records, ways[:, position], feasible).any()
     assert (ways != records[:, None]).any(axis=2).mean() > 0.9
 
 
 def test_a_record_alone_finds_what_it_finds_in_a_batch(loans_task: Task, anchored: Anchors) -> None:
     records = loans_task.test.records[:60]
     target = other_class(loans_task.test.labels[:60], 2)
-    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
-    together = approach(anchored, loans_task.encoder, target, allowed)
+    feasible = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    together = approach(anchored, loans_task.encoder, target, feasible)
     for row in range(60):
         one = np.array([row])
-        alone = approach(anchored, loans_task.encoder, target[one], allowed.rows(one))
+        alone = approach(anchored, loans_task.encoder, target[one], feasible.rows(one))
         np.testing.assert_array_equal(alone[0], together[row])
 
 
@@ -70,9 +70,9 @@ def test_they_are_candidates_and_travel_with_the_model(loans_task: Task, anchore
     bare = random_model(loans_task.encoder, TINY)
     model = replace(bare, anchors=anchored)
     records, target = loans_task.test.records[:8], other_class(loans_task.test.labels[:8], 2)
-    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
-    assert generate(bare, target, allowed, 5, seed=0).cost.shape == (8, 5)
-    assert generate(model, target, allowed, 5, seed=0).cost.shape == (8, 5 + NEAREST * len(FRACTIONS))
+    feasible = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    assert generate(bare, target, feasible, 5, seed=0).cost.shape == (8, 5)
+    assert generate(model, target, feasible, 5, seed=0).cost.shape == (8, 5 + NEAREST * len(FRACTIONS))
     save_model(model, tmp_path / "model")
     again, quick = load_model(tmp_path / "model"), SearchConfig(candidates=5)
     assert explain(again, records, target, config=quick) == explain(model, records, target, config=quick)
@@ -81,8 +81,8 @@ def test_they_are_candidates_and_travel_with_the_model(loans_task: Task, anchore
 def test_a_class_without_anchors_stays_at_home(loans_task: Task, anchored: Anchors) -> None:
     only = Anchors(anchored.points[anchored.labels == 0], anchored.labels[anchored.labels == 0])
     records = loans_task.test.records[:4]
-    allowed = compile_constraints(loans_task.encoder.schema, Constraints(), records)
-    points = approach(only, loans_task.encoder, np.ones(4, dtype=np.int64), allowed)
-    ways = decode_points(loans_task.encoder, points.astype(np.float32), allowed)
+    feasible = compile_constraints(loans_task.encoder.schema, Constraints(), records)
+    points = approach(only, loans_task.encoder, np.ones(4, dtype=np.int64), feasible)
+    ways = decode_points(loans_task.encoder, points.astype(np.float32), feasible)
     home = np.broadcast_to(records[:, None], ways.shape)
     np.testing.assert_array_equal(ways, home)

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 from models.arrays import Records
 from models.data.schema import Direction, Feature, Kind, Schema
 from models.errors import ConstraintError
-from models.space.constraints import Constraints, Range, check_constraints, compile_constraints, encoded_box, violations
+from models.space.constraints import (
+    Constraints,
+    Range,
+    check_constraints,
+    compile_constraints,
+    encoded_bounds,
+    violations,
+)
 from models.space.encoding import Encoder
-from models.space.feasible import Allowed
+from models.space.feasible import FeasibleSet
 from tests.models.schemas import grid_values, points, record_matrices, requests, schemas
 
 NAN = math.nan
@@ -35,60 +42,60 @@ def compiled(
     ranges: dict[str, Range] | None = None,
     directions: dict[str, Direction] | None = None,
     origin: Records = ORIGIN,
-) -> Allowed:
+) -> FeasibleSet:
     return compile_constraints(SCHEMA, Constraints(frozenset(immutable), ranges or {}, directions or {}), origin)
 
 
 def test_the_schema_alone_freezes_what_it_protects_and_keeps_one_way_features_one_way() -> None:
-    allowed = compiled()
-    assert allowed.lower[0].tolist() == [30, 0, 0, 0, 1]
-    assert allowed.upper[0].tolist() == [90, 1.5, 2, 1, 1]
-    assert allowed.movable.tolist() == [[True, True, True, True, False], [False, True, True, True, False]]
-    assert allowed.missing.tolist() == [[False] * 5, [False, True, True, False, False]]
-    assert allowed.levels.shape == (2, 5, 3)
-    assert allowed.levels[0].tolist()[2:4] == [[True, True, True], [True, True, False]]
+    feasible = compiled()
+    assert feasible.lower[0].tolist() == [30, 0, 0, 0, 1]
+    assert feasible.upper[0].tolist() == [90, 1.5, 2, 1, 1]
+    assert feasible.movable.tolist() == [[True, True, True, True, False], [False, True, True, True, False]]
+    assert feasible.missing.tolist() == [[False] * 5, [False, True, True, False, False]]
+    assert feasible.levels.shape == (2, 5, 3)
+    assert feasible.levels[0].tolist()[2:4] == [[True, True, True], [True, True, False]]
 
 
 def test_a_request_tightens_and_never_loosens() -> None:
-    allowed = compiled(("colour",), {"age": (0, 59.5), "ratio": (0.31, None)}, {"age": Direction.ANY}, ORIGIN[:1])
-    assert (allowed.lower[0, 0], allowed.upper[0, 0]) == (30, 59)
-    assert (allowed.lower[0, 1], allowed.upper[0, 1]) == (0.4, 1.5)
-    assert allowed.movable[0].tolist() == [True, True, True, False, False]
+    feasible = compiled(("colour",), {"age": (0, 59.5), "ratio": (0.31, None)}, {"age": Direction.ANY}, ORIGIN[:1])
+    assert (feasible.lower[0, 0], feasible.upper[0, 0]) == (30, 59)
+    assert (feasible.lower[0, 1], feasible.upper[0, 1]) == (0.4, 1.5)
+    assert feasible.movable[0].tolist() == [True, True, True, False, False]
     both_ways = compiled(directions={"age": Direction.DOWN})
     assert not both_ways.movable[:, 0].any() and both_ways.lower[0, 0] == both_ways.upper[0, 0] == 30
 
 
 def test_a_range_that_excludes_the_current_value_makes_it_move() -> None:
-    allowed = compiled(ranges={"ratio": (0.8, 0.9), "colour": ("green",)})
-    assert allowed.movable[0, 3] and not allowed.movable[1, 3]
+    feasible = compiled(ranges={"ratio": (0.8, 0.9), "colour": ("green",)})
+    assert feasible.movable[0, 3] and not feasible.movable[1, 3]
     encoder = Encoder.fit(SCHEMA, ORIGIN)
-    decoded = encoder.decode(encoder.encode(ORIGIN), allowed=allowed)
+    decoded = encoder.decode(encoder.encode(ORIGIN), feasible=feasible)
     assert decoded[:, 1].tolist() == [0.8, 0.8] and decoded[:, 3].tolist() == [1, 1]
-    assert not violations(SCHEMA, ORIGIN, decoded, allowed).any()
+    assert not violations(SCHEMA, ORIGIN, decoded, feasible).any()
 
 
 def test_a_missing_value_that_is_frozen_or_one_way_stays_missing() -> None:
     one_way = {"ratio": Direction.UP, "grade": Direction.DOWN}
-    for allowed in (compiled(("ratio", "grade")), compiled(directions=one_way)):
+    for feasible in (compiled(("ratio", "grade")), compiled(directions=one_way)):
         encoder = Encoder.fit(SCHEMA, ORIGIN)
-        decoded = encoder.decode(np.full((2, encoder.width), 2.5), allowed=allowed)
+        decoded = encoder.decode(np.full((2, encoder.width), 2.5), feasible=feasible)
         assert np.isnan(decoded[1, 1:3]).all()
-        assert not allowed.movable[1, 1:3].any()
+        assert not feasible.movable[1, 1:3].any()
 
 
 def test_an_ordered_category_moves_along_its_order() -> None:
-    allowed = compiled(directions={"grade": Direction.UP})
-    assert allowed.levels[0, 2].tolist() == [False, True, True]
+    feasible = compiled(directions={"grade": Direction.UP})
+    assert feasible.levels[0, 2].tolist() == [False, True, True]
     assert compiled(directions={"grade": Direction.DOWN}).levels[0, 2].tolist() == [True, True, False]
 
 
 def test_rows_are_repeated_side_by_side() -> None:
-    for allowed in (compiled(), compiled(directions={"grade": Direction.UP})):
-        three = allowed.repeat(3)
+    for feasible in (compiled(), compiled(directions={"grade": Direction.UP})):
+        three = feasible.repeat(3)
         assert three.origin[:, 0].tolist() == [30, 30, 30, 90, 90, 90]
         assert three.levels.shape == (6, 5, 3) and len(three) == 6
-        np.testing.assert_array_equal(three.levels[2], allowed.levels[0])
-        np.testing.assert_array_equal(three.row(4).lower, allowed.row(1).lower)
+        np.testing.assert_array_equal(three.levels[2], feasible.levels[0])
+        np.testing.assert_array_equal(three.row(4).lower, feasible.row(1).lower)
 
 
 @pytest.mark.parametrize(
@@ -187,17 +194,17 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
     assert [error is None for error in errors] == [all(row) for row in sets]
     good = [row for row, error in enumerate(errors) if error is None]
     assume(good)
-    allowed = compile_constraints(schema, request, origin[good])
+    feasible = compile_constraints(schema, request, origin[good])
     for place, row in enumerate(good):
         for j, feature in enumerate(schema.features):
             tried = [*grid_values(feature), None, feature.lower + feature.step / 2, feature.upper + feature.step]
             candidates = np.repeat(origin[[row]], len(tried), axis=0)
             candidates[:, j] = [NAN if value is None else value for value in tried]
-            each = allowed.row(place).repeat(len(tried))
+            each = feasible.row(place).repeat(len(tried))
             refused = violations(schema, each.origin, candidates, each)[:, j]
             assert [not no for no in refused] == [value in sets[row][j] for value in tried]
             own = None if math.isnan(origin[row, j]) else origin[row, j]
-            assert allowed.movable[place, j] == (sets[row][j] != {own})
+            assert feasible.movable[place, j] == (sets[row][j] != {own})
 
 
 @settings(max_examples=250)
@@ -209,11 +216,11 @@ def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
     good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
     assume(good)
     origin = records[good]
-    allowed = compile_constraints(schema, request, origin)
+    feasible = compile_constraints(schema, request, origin)
     encoded = data.draw(points(len(good), encoder.width))
-    decoded = encoder.decode(encoded, origin, allowed)
-    assert not violations(schema, origin, decoded, allowed).any()
-    frozen = ~allowed.movable
+    decoded = encoder.decode(encoded, origin, feasible)
+    assert not violations(schema, origin, decoded, feasible).any()
+    frozen = ~feasible.movable
     np.testing.assert_array_equal(decoded[frozen], origin[frozen])
 
 
@@ -224,14 +231,14 @@ def test_the_box_holds_frozen_columns_exactly_and_decodes_to_the_same_numbers(da
     encoder = Encoder.fit(schema, records)
     good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
     assume(good)
-    allowed = compile_constraints(schema, request, records[good])
-    box = encoded_box(encoder, allowed)
+    feasible = compile_constraints(schema, request, records[good])
+    box = encoded_bounds(encoder, feasible)
     assert (box.lower <= box.upper).all()
-    frozen = ~allowed.movable[:, encoder.feature_of_column]
+    frozen = ~feasible.movable[:, encoder.feature_of_column]
     start = encoder.encode(records[good])
     np.testing.assert_array_equal(box.lower[frozen], start[frozen])
     np.testing.assert_array_equal(box.upper[frozen], start[frozen])
     encoded = data.draw(points(len(good), encoder.width))
-    inside = encoder.decode(np.clip(encoded, box.lower, box.upper), allowed=allowed)
+    inside = encoder.decode(np.clip(encoded, box.lower, box.upper), feasible=feasible)
     numeric = [j for j, feature in enumerate(schema.features) if not feature.is_categorical]
-    np.testing.assert_array_equal(inside[:, numeric], encoder.decode(encoded, allowed=allowed)[:, numeric])
+    np.testing.assert_array_equal(inside[:, numeric], encoder.decode(encoded, feasible=feasible)[:, numeric])

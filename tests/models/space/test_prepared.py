@@ -24,11 +24,11 @@ def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loa
     records = loans_task.test.records[:12].reshape(4, 3, -1)
     targets = [target_codes(tiny_model, name, 3) for name in (*tiny_model.classes, *tiny_model.classes)][:4]
     prepared = [
-        prepare(tiny_model.encoder.schema, tiny_model.flowing, asked, part)
+        prepare(tiny_model.encoder.schema, tiny_model.generated_features, asked, part)
         for asked, part in zip(REQUESTS, records, strict=True)
     ]
     each = [target[part.rows] for target, part in zip(targets, prepared, strict=True)]
-    together = search(tiny_model, np.concatenate(each), join([part.allowed for part in prepared]), QUICK)
+    together = search(tiny_model, np.concatenate(each), join([part.feasible for part in prepared]), QUICK)
     alone = [
         answer
         for asked, part, target in zip(REQUESTS, records, targets, strict=True)
@@ -42,8 +42,8 @@ def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loa
 def test_shared_categories_stay_one_copy(tiny_model: RecourseModel, loans_task: Task) -> None:
     plain = [
         prepare(
-            tiny_model.encoder.schema, tiny_model.flowing, Constraints(), loans_task.test.records[i : i + 2]
-        ).allowed
+            tiny_model.encoder.schema, tiny_model.generated_features, Constraints(), loans_task.test.records[i : i + 2]
+        ).feasible
         for i in (0, 2)
     ]
     assert len(join(plain)) == 4
@@ -56,19 +56,19 @@ def test_a_record_that_fits_no_constraint_is_told_apart(tiny_model: RecourseMode
     income = tiny_model.encoder.schema.index("income")
     middle = float(np.nanmedian(records[:, income]))
     asked = Constraints(immutable=frozenset({"income"}), ranges={"income": (middle, None)})
-    prepared = prepare(tiny_model.encoder.schema, tiny_model.flowing, asked, records)
+    prepared = prepare(tiny_model.encoder.schema, tiny_model.generated_features, asked, records)
     below = records[:, income] < middle
     assert below.any()
     assert [error is not None for error in prepared.errors] == below.tolist()
     assert prepared.rows.tolist() == np.flatnonzero(~below).tolist()
-    assert len(prepared.allowed) == len(prepared.rows)
+    assert len(prepared.feasible) == len(prepared.rows)
 
 
 def test_what_no_record_could_meet_is_raised(tiny_model: RecourseModel, loans_task: Task) -> None:
     with pytest.raises(ConstraintError, match="no feature"):
         prepare(
             tiny_model.encoder.schema,
-            tiny_model.flowing,
+            tiny_model.generated_features,
             Constraints(immutable=frozenset({"shoe size"})),
             loans_task.test.records[:1],
         )

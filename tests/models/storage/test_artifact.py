@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.config import ScoutConfig, paper
+from models.config import RankerConfig, paper
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.errors import ArtifactError, ConfigError
 from models.model import RecourseModel
@@ -28,14 +28,16 @@ from models.storage.artifact import (
 )
 from models.storage.sealed import MANIFEST, check_seal, write_sealed
 from models.training.train import train
-from tests.models.tiny import TINY, Scorecards, Task, allowed_by_schema, other_class, random_model
+from tests.models.tiny import TINY, Scorecards, Task, feasible_by_schema, other_class, random_model
 
 
 def assert_same_answers(one: RecourseModel, other: RecourseModel, task: Task) -> None:
-    allowed = allowed_by_schema(task.encoder, task.test.records)
+    feasible = feasible_by_schema(task.encoder, task.test.records)
     target = other_class(task.test.labels, len(one.classes))
-    for price in (None, np.full(len(target), 0.1)):
-        first, second = (generate(model, target, allowed, 9, seed=2, price=price) for model in (one, other))
+    for cost_weight in (None, np.full(len(target), 0.1)):
+        first, second = (
+            generate(model, target, feasible, 9, seed=2, cost_weight=cost_weight) for model in (one, other)
+        )
         assert (first.cost > 0).any()
         for mine, theirs in zip(first.parts, second.parts, strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -60,8 +62,14 @@ def test_everything_comes_back(saved: Path, tiny_model: RecourseModel, loans_tas
     assert loaded.config == tiny_model.config
     assert loaded.encoder.schema == tiny_model.encoder.schema
     assert loaded.frontier == tiny_model.frontier and len(loaded.frontier) > 0
-    assert loaded.usual_scores == tiny_model.usual_scores and all(len(scores) == 101 for scores in loaded.usual_scores)
-    assert (loaded.seed, loaded.queries, loaded.flowing) == (5, tiny_model.queries, tiny_model.flowing)
+    assert loaded.density_quantiles == tiny_model.density_quantiles and all(
+        len(scores) == 101 for scores in loaded.density_quantiles
+    )
+    assert (loaded.seed, loaded.queries, loaded.generated_features) == (
+        5,
+        tiny_model.queries,
+        tiny_model.generated_features,
+    )
     assert loaded.calibration.slope == tiny_model.calibration.slope
     np.testing.assert_array_equal(loaded.calibration.bias, tiny_model.calibration.bias)
     assert not loaded.pair.training
@@ -191,22 +199,22 @@ def test_a_model_from_before_formats_is_read_as_the_first(tmp_path: Path, saved:
 
 def test_a_model_of_the_first_format_answers_as_it_did(tmp_path: Path, loans_task: Task) -> None:
     """It has the plain field and no scout, and its settings name neither."""
-    config = replace(TINY, flow=replace(TINY.flow, context=None), scout=ScoutConfig(steps=0))
+    config = replace(TINY, flow=replace(TINY.flow, context=None), ranker=RankerConfig(steps=0))
     model = random_model(loans_task.encoder, config)
     save_model(model, tmp_path / "new")
 
     def forget(document: dict[str, Any]) -> None:
-        del document["config_format"], document["config"]["scout"], document["config"]["flow"]["context"]
+        del document["config_format"], document["config"]["ranker"], document["config"]["flow"]["context"]
 
     reseal(tmp_path / "new", tmp_path / "old", edited(MODEL_FILE, forget))
     loaded = load_model(tmp_path / "old")
-    assert isinstance(loaded.velocity, PlainVelocity) and loaded.scout is None
+    assert isinstance(loaded.velocity, PlainVelocity) and loaded.ranker is None
     assert_same_answers(loaded, model, loans_task)
 
 
 def test_a_model_from_before_typicality_says_nothing_of_it(tmp_path: Path, saved: Path) -> None:
-    reseal(saved, tmp_path / "old", edited(MODEL_FILE, lambda d: d.pop("usual_scores")))
-    assert load_model(tmp_path / "old").usual_scores == ()
+    reseal(saved, tmp_path / "old", edited(MODEL_FILE, lambda d: d.pop("density_quantiles")))
+    assert load_model(tmp_path / "old").density_quantiles == ()
 
 
 @pytest.mark.parametrize(
@@ -220,17 +228,26 @@ def test_a_model_from_before_typicality_says_nothing_of_it(tmp_path: Path, saved
         (edited(MODEL_FILE, lambda d: d["config"]["flow"].update(width=32)), "do not fit the model's settings"),
         (edited(MODEL_FILE, lambda d: d.update(seed=1.5)), "Expected 'seed' to be a whole number, not 1.5"),
         (edited(MODEL_FILE, lambda d: d.update(queries="few")), "Expected 'queries' to be a whole number, not 'few'"),
-        (edited(MODEL_FILE, lambda d: d["flowing"].append("shoe size")), "'shoe size' flows but is no feature"),
+        (
+            edited(MODEL_FILE, lambda d: d["generated_features"].append("shoe size")),
+            "'shoe size' is generated but is no feature",
+        ),
         (edited(MODEL_FILE, lambda d: d["calibration"].update(bias=[0.0])), "to be a list of 2 numbers"),
         (edited(MODEL_FILE, lambda d: d["calibration"].update(slope="steep")), "Expected 'slope' of the calibration"),
         (edited(MODEL_FILE, lambda d: d.update(frontier=None)), "Expected 'frontier' to be a list, not None"),
         (edited(MODEL_FILE, lambda d: d["frontier"][0].pop("cost")), "Expected 'cost' of a point of the frontier"),
-        (edited(MODEL_FILE, lambda d: d["usual_scores"].pop()), "'usual_scores' to hold a list of rising numbers"),
         (
-            edited(MODEL_FILE, lambda d: d["usual_scores"][0].reverse()),
-            "'usual_scores' to hold a list of rising numbers",
+            edited(MODEL_FILE, lambda d: d["density_quantiles"].pop()),
+            "'density_quantiles' to hold a list of rising numbers",
         ),
-        (edited(MODEL_FILE, lambda d: d.update(usual_scores=[None, "x"])), "'usual_scores' to hold a list of rising"),
+        (
+            edited(MODEL_FILE, lambda d: d["density_quantiles"][0].reverse()),
+            "'density_quantiles' to hold a list of rising numbers",
+        ),
+        (
+            edited(MODEL_FILE, lambda d: d.update(density_quantiles=[None, "x"])),
+            "'density_quantiles' to hold a list of rising",
+        ),
         (edited(ENCODER_FILE, lambda d: d.update(version=9)), "The encoder is of version 9"),
         (edited(ENCODER_FILE, lambda d: d["schema"].update(label=3)), "Expected 'label' of the schema to be text"),
         (lambda folder: (folder / MODEL_FILE).write_text("[]"), "does not hold a JSON object"),

@@ -67,7 +67,7 @@ def test_a_model_of_the_first_format_is_read_for_ever() -> None:
     kept: dict[str, Any] = config_to_json(config)
     assert config.surrogate.votes is False and config.flow.solver == "dopri5"
     assert {name: kept[name] for name in document if not isinstance(document[name], dict)}.items() <= document.items()
-    assert config.flow.context is None and config.scout.steps == 0, "its networks are what they were"
+    assert config.flow.context is None and config.ranker.steps == 0, "its networks are what they were"
     for section in ("noise", "surrogate", "flow", "loss", "generator", "distill"):
         assert document[section].items() <= kept[section].items()
 
@@ -76,10 +76,20 @@ def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
     document = json.loads(FORMAT_2.read_text())
     config = config_from_json(document, 2)
     assert config.surrogate.heads == 1 and config.surrogate.width == NARROW
-    assert (config.flow.solver, config.flow.steps, config.scout.width) == ("midpoint", 2, 64), "searched as it was"
+    assert (config.flow.solver, config.flow.steps, config.ranker.width) == ("midpoint", 2, 64), "searched as it was"
     kept: dict[str, Any] = config_to_json(config)
     assert document["surrogate"].items() <= kept["surrogate"].items()
+    document["ranker"] = document.pop("scout")
     assert {**kept, "surrogate": None} == {**document, "surrogate": None}
+
+
+def test_old_names_of_settings_and_their_values_are_read() -> None:
+    document: dict[str, Any] = config_to_json(fast())
+    old = {**{name: value for name, value in document.items() if name != "ranker"}, "scout": document["ranker"]}
+    old["flow"] = {**document["flow"], "solver": "ralston"}
+    assert config_from_json(old, 3) == fast()
+    with pytest.raises(ConfigError, match="unknown setting 'scout'"):
+        config_from_json(old)
 
 
 def test_settings_that_came_later_are_filled_in() -> None:

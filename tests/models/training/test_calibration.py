@@ -30,7 +30,7 @@ def bought_at(pair: SurrogatePair, slope: float, bias: list[float]) -> Bought:
     points = 2 * torch.randn(2000, 3, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         first, second = pair(points)
-    shares = torch.softmax(slope * (first.log_valid + second.log_valid) / 2 + torch.tensor(bias), dim=1)
+    shares = torch.softmax(slope * (first.log_class_share + second.log_class_share) / 2 + torch.tensor(bias), dim=1)
     return Bought(points, torch.zeros(2000, dtype=torch.long), shares, shares[:, None])
 
 

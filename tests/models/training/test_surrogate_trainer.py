@@ -60,8 +60,8 @@ def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(taught: Surr
         log_density = -(around - CENTRES[label]).square().sum(dim=1) / (2 * SPREAD**2)
         target = torch.full((500,), label)
         with torch.no_grad():
-            readings = taught.pair(around)
-        for reading in readings:
+            outputs = taught.pair(around)
+        for reading in outputs:
             score = density_score(reading.logits, target)
             slope, constant = np.polyfit(log_density.numpy(), score.numpy(), 1)
             assert slope == pytest.approx(1.0, abs=0.25)
@@ -91,7 +91,7 @@ def test_bought_answers_are_believed_where_they_were_bought(votes: bool) -> None
 
     def believed() -> list[float]:
         with torch.no_grad():
-            return [float(reading.log_valid.exp()[:, 1].mean()) for reading in trainer.pair(points)]
+            return [float(reading.log_class_share.exp()[:, 1].mean()) for reading in trainer.pair(points)]
 
     before = believed()
     set_rate(trainer.optimizer, 5e-3)
@@ -106,7 +106,7 @@ def test_a_vote_head_without_lessons_learns_the_labels() -> None:
     trainer.pretrain(silent)
     trainer.pair.eval()
     with torch.no_grad():
-        readings = trainer.pair(trainer.data.points)
-    for reading in readings:
-        right = reading.log_valid.argmax(dim=1) == trainer.data.labels
+        outputs = trainer.pair(trainer.data.points)
+    for reading in outputs:
+        right = reading.log_class_share.argmax(dim=1) == trainer.data.labels
         assert float(right.float().mean()) > 0.95

@@ -17,7 +17,7 @@ from models.errors import ConfigError, DataError, EnsembleError
 from models.model import RecourseModel
 from models.search.candidates import generate
 from models.training.train import train
-from tests.models.tiny import TINY, Scorecards, Task, allowed_by_schema, make_task, other_class
+from tests.models.tiny import TINY, Scorecards, Task, feasible_by_schema, make_task, other_class
 
 MICRO = replace(
     TINY,
@@ -71,8 +71,8 @@ def test_records_are_asked_about_as_somebody_could_hold_them(loans_task: Task) -
     lender = Scorecards(loans_task.encoder)
     train_on(loans_task, MICRO, lender)
     asked = np.concatenate(lender.asked)
-    allowed = allowed_by_schema(loans_task.encoder, asked)
-    again = loans_task.encoder.decode(loans_task.encoder.encode(asked), allowed=allowed)
+    feasible = feasible_by_schema(loans_task.encoder, asked)
+    again = loans_task.encoder.decode(loans_task.encoder.encode(asked), feasible=feasible)
     np.testing.assert_array_equal(again, asked)
 
 
@@ -110,10 +110,10 @@ def test_four_classes_are_learned_and_reached(blobs_task: Task) -> None:
     lender = Corners(blobs_task.encoder)
     model = train_on(blobs_task, config, lender)
     test = blobs_task.test
-    allowed = allowed_by_schema(model.encoder, test.records)
+    feasible = feasible_by_schema(model.encoder, test.records)
     for shift in (1, 2, 3):
         target = (test.labels + shift) % 4
-        candidates = generate(model, target, allowed, 8, seed=0)
+        candidates = generate(model, target, feasible, 8, seed=0)
         best = candidates.take(candidates.agreement.argmax(axis=1)[:, None])
         assert agreement(lender.predict_proba(best.records[:, 0]), target).mean() > 0.9
 
@@ -139,7 +139,7 @@ def test_each_head_follows_its_own_black_box(blobs_task: Task) -> None:
     points = torch.from_numpy(blobs_task.encoder.encode(records).astype(np.float32))
     with torch.no_grad():
         first, second = model.pair(points)
-    said = (first.log_votes.exp() + second.log_votes.exp()).argmax(dim=2).numpy()
+    said = (first.log_member_share.exp() + second.log_member_share.exp()).argmax(dim=2).numpy()
     true = lender.predict_proba(records).argmax(axis=2)
     right = [[float((said[:, head] == true[member]).mean()) for member in range(3)] for head in range(3)]
     assert [row.index(max(row)) for row in right] == [0, 1, 2], right
@@ -151,8 +151,8 @@ def test_missing_values_in_training_and_in_requests(loans_task: Task, tiny_model
     gone = np.isnan(loans_task.test.records)
     rows = gone.any(axis=1)
     assert rows.any()
-    allowed = allowed_by_schema(tiny_model.encoder, loans_task.test.records[rows])
-    candidates = generate(tiny_model, other_class(loans_task.test.labels[rows], 2), allowed, 4, seed=0)
+    feasible = feasible_by_schema(tiny_model.encoder, loans_task.test.records[rows])
+    candidates = generate(tiny_model, other_class(loans_task.test.labels[rows], 2), feasible, 4, seed=0)
     assert np.isfinite(candidates.cost).all() and np.isfinite(candidates.agreement).all()
     assert not np.isnan(candidates.records[:, :, ~gone.any(axis=0)]).any()
 
@@ -166,7 +166,7 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
     "a head for each black box": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None)),
     "heads and plausible models": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None, plausible=True)),
     "euler": lambda c: replace(c, flow=replace(c.flow, solver="euler")),
-    "ralston": lambda c: replace(c, flow=replace(c.flow, solver="ralston", steps=1)),
+    "ralston3": lambda c: replace(c, flow=replace(c.flow, solver="ralston3", steps=1)),
     "rk4": lambda c: replace(c, flow=replace(c.flow, solver="rk4")),
     "dopri5": lambda c: replace(c, flow=replace(c.flow, solver="dopri5")),
     "adjoint, joint": lambda c: replace(
@@ -195,8 +195,8 @@ def test_every_option_trains(small_task: Task, option: str) -> None:
     assert model.config.flow.solver != "dopri5", "it is served on a fixed grid"
     assert bool(model.velocity.out.weight.any())
     assert all(bool(weight.isfinite().all()) for weight in weights_of(model).values())
-    allowed = allowed_by_schema(task.encoder, task.test.records)
-    assert np.isfinite(generate(model, other_class(task.test.labels, 4), allowed, 3, seed=0).cost).all()
+    feasible = feasible_by_schema(task.encoder, task.test.records)
+    assert np.isfinite(generate(model, other_class(task.test.labels, 4), feasible, 3, seed=0).cost).all()
 
 
 def test_only_the_top_features_flow() -> None:
@@ -207,7 +207,7 @@ def test_only_the_top_features_flow() -> None:
     task = make_task(replace(dataset, frame=frame.assign(x3=noise[:, 0], x4=noise[:, 1])))
     lender = Scorecards(task.encoder)
     model = train_on(task, replace(MICRO, top_features=1), lender)
-    assert model.flowing == {"x1"}
+    assert model.generated_features == {"x1"}
     with pytest.raises(ConfigError, match="top_features is 9, but there are only 4 features"):
         train_on(task, replace(MICRO, top_features=9), lender)
 
