@@ -141,7 +141,8 @@ def _oracle(
 ) -> Records:
     """It may change what the model may change."""
     schema, count = model.encoder.schema, len(sample.records)
-    feasible = compile_constraints(schema, Constraints(frozenset(schema.names) - model.generated_features), sample.records)
+    frozen = Constraints(frozenset(schema.names) - model.generated_features)
+    feasible = compile_constraints(schema, frozen, sample.records)
     bounded = bounded_oracle(config, count)
     return oracle(meter, model.encoder, training.records, feasible, sample.target, bounded, training.labels).records
 
