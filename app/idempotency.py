@@ -14,9 +14,8 @@ from datetime import datetime, timedelta
 
 from anyio import CancelScope, to_thread
 from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from app.db.engine import Database
+from app.db.engine import Database, insert_or_ignore
 from app.db.tables import AnyRow, Idempotency, utc_now
 from app.errors import InFlightError, ReusedKeyError
 
@@ -34,21 +33,17 @@ class KeyUse:
 
 def begin_use(connection: Connection, use: KeyUse) -> bool:
     """Whether the request is the first of its key, and so the one to answer."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = (
-        insert(Idempotency)
-        .values(
-            tenant_id=use.tenant_id,
-            route=use.route,
-            key=use.key,
-            body_digest=use.body_digest,
-            state="open",
-            created_at=use.began,
-        )
-        .on_conflict_do_nothing()
-        .returning(Idempotency.state)
+    made = insert_or_ignore(
+        connection,
+        Idempotency,
+        tenant_id=use.tenant_id,
+        route=use.route,
+        key=use.key,
+        body_digest=use.body_digest,
+        state="open",
+        created_at=use.began,
     )
-    return connection.execute(statement).one_or_none() is not None
+    return made is not None
 
 
 def take_over_use(connection: Connection, use: KeyUse, before: datetime) -> bool:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from app.db.engine import Database, with_patience
+from app.db.engine import Database, retry_database
 from app.db.tables import AnyRow, utc_now
 from app.train import jobs
 from app.train.jobs import Claim
@@ -73,7 +73,7 @@ class HeldJob:
             with self.database.writing() as connection:
                 return action(connection)
 
-        return with_patience(run, PATIENCE)
+        return retry_database(run, PATIENCE)
 
     def _change(self, state: str, change: Callable[[Connection], None], error: str | None = None) -> None:
         def run(connection: Connection) -> None:

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection
 
 from app.artifacts import open_store
-from app.db.engine import Database, with_patience
+from app.db.engine import Database, retry_database
 from app.db.tables import AnyRow, utc_now
 from app.errors import LedgerUnavailableError, LostLeaseError
 from app.ledger.ledger import Ledger
@@ -77,7 +77,7 @@ class Supervisor:
             with self._database.writing() as connection:
                 return claim(connection)
 
-        return with_patience(run, PATIENCE)
+        return retry_database(run, PATIENCE)
 
     def _see_through(self, held: HeldJob) -> None:
         command = [sys.executable, "-m", "worker.job", str(held.id), str(held.claim.fence)]

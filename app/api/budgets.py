@@ -197,8 +197,7 @@ def entries(
     """The audit trail, oldest first: JSON in pages, or all of it as CSV."""
     if format == "csv" or (format is None and accept.lower().startswith("text/csv")):
         return StreamingResponse(budgets.export_entries(database, caller.tenant_id, ensemble), media_type="text/csv")
-    found, following = budgets.list_entries(database, caller.tenant_id, ensemble, order)
-    return Page(items=[EntryAnswer.model_validate(dict(row)) for row in found], next=following)
+    return Page[EntryAnswer].of(budgets.list_entries(database, caller.tenant_id, ensemble, order))
 
 
 def _shown(named: NamedBalance) -> BudgetAnswer:

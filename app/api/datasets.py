@@ -110,8 +110,7 @@ def upload(
 @router.get("", operation_id="list_datasets", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[DatasetAnswer]:
     """The data sets, newest first."""
-    found = service.list_datasets(database, caller.tenant_id, order)
-    return Page(items=[DatasetAnswer.model_validate(row) for row in found.rows], next=found.next)
+    return Page[DatasetAnswer].of(database.read(service.datasets_page, caller.tenant_id, order))
 
 
 @router.get("/{dataset_id}", operation_id="show_dataset", responses=problems(404))

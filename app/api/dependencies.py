@@ -10,7 +10,7 @@ A page of a list, and how one is asked for.
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, Self, TypeVar
 
 from anyio import to_thread
 from fastapi import Depends, Header, Query, Request, Response
@@ -25,7 +25,7 @@ from app.auth import principals
 from app.auth.principals import RANK, Principal
 from app.concurrency import Standing, StreamRoom
 from app.db.engine import Database
-from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder
+from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder, RowPage
 from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError, ForbiddenError
 from app.explain.contract import Explainer
@@ -236,6 +236,10 @@ class Page(BaseModel, Generic[Item]):
 
     items: list[Item]
     next: str | None = Field(description="Pass it as `cursor` for the next page; null at the end.")
+
+    @classmethod
+    def of(cls, page: RowPage) -> Self:
+        return cls.model_validate({"items": page.rows, "next": page.next}, from_attributes=True)
 
 
 async def _order(

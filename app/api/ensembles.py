@@ -23,7 +23,7 @@ from app.api.dependencies import (
     ResourcesDep,
 )
 from app.api.problems import WITH_BODY, problems
-from app.ensembles import service
+from app.ensembles import directory, service
 from app.ensembles.endpoint import Endpoint, Layout
 from app.ensembles.service import Registration
 from app.explain import asking
@@ -190,8 +190,7 @@ def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -
 @router.get("", operation_id="list_ensembles", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[EnsembleAnswer]:
     """The ensembles, oldest first: registered ones, and those that were trained here."""
-    found = service.list_ensembles(database, caller.tenant_id, order)
-    return Page(items=[EnsembleAnswer.model_validate(row) for row in found.rows], next=found.next)
+    return Page[EnsembleAnswer].of(database.read(directory.ensembles_page, caller.tenant_id, order))
 
 
 @router.post("/{name}/predict", operation_id="predict", responses=problems(*WITH_BODY, 404, 409, 429, 502, 504))

@@ -217,8 +217,7 @@ def page(
     order: PageQuery, caller: Caller, database: DatabaseDep, model: OfModel = None, status: StatusName | None = None
 ) -> Page[ExplanationSummary]:
     """The decision records, newest first."""
-    found = decisions.list_explanations(database, caller.tenant_id, model, status, order)
-    return Page(items=[ExplanationSummary.model_validate(row) for row in found.rows], next=found.next)
+    return Page[ExplanationSummary].of(database.read(decisions.decisions_page, caller.tenant_id, model, status, order))
 
 
 @records_router.get("/{explanation_id}", operation_id="show_explanation", responses=problems(404))

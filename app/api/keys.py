@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
 from app.api.problems import WITH_BODY, problems
-from app.auth import service
+from app.auth import queries, service
 from app.db.tables import Role
 from app.fields import TEXT_PATTERN, Body
 
@@ -58,8 +58,7 @@ def make(body: KeyBody, caller: AdminCaller, resources: ResourcesDep) -> NewKeyA
 @router.get("", operation_id="list_keys", responses=problems())
 def page(order: PageQuery, caller: AdminCaller, database: DatabaseDep) -> Page[KeyAnswer]:
     """The own tenant's keys, revoked ones too."""
-    found = service.list_keys(database, caller.tenant_id, order)
-    return Page(items=[KeyAnswer.model_validate(row) for row in found.rows], next=found.next)
+    return Page[KeyAnswer].of(database.read(queries.keys_page, caller.tenant_id, order))
 
 
 @router.delete("/{key_id}", status_code=204, operation_id="revoke_key", responses=problems(404, 409))

@@ -14,7 +14,7 @@ from app.api.datasets import LOANS_SCHEMA
 from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, Page, PageQuery
 from app.api.problems import WITH_BODY, problems
 from app.fields import Body, NameInPath
-from app.registry import service
+from app.registry import queries, service
 
 MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
 VERSION: dict[str, Any] = {
@@ -97,8 +97,7 @@ router = APIRouter(prefix="/models", tags=["models"], route_class=KeyedRoute)
 @router.get("", operation_id="list_models", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[ModelAnswer]:
     """The models, newest first."""
-    found = service.list_models(database, caller.tenant_id, order)
-    return Page(items=[ModelAnswer.model_validate(row) for row in found.rows], next=found.next)
+    return Page[ModelAnswer].of(database.read(queries.models_page, caller.tenant_id, order))
 
 
 @router.get("/{name}", operation_id="show_model", responses=problems(404))

@@ -32,7 +32,7 @@ from app.api.problems import WITH_BODY, problems
 from app.db.tables import AnyRow, JobState
 from app.fields import NAME_PATTERN
 from app.idempotency import REPLAYED, Answer
-from app.train import service
+from app.train import jobs, service
 from app.train.request import TrainBody
 
 
@@ -130,8 +130,7 @@ def page(
     order: PageQuery, caller: Caller, database: DatabaseDep, state: StateQuery = None, model: ModelQuery = None
 ) -> Page[JobAnswer]:
     """The jobs, newest first."""
-    found = service.list_jobs(database, caller.tenant_id, order, state, model)
-    return Page(items=[JobAnswer.model_validate(row) for row in found.rows], next=found.next)
+    return Page[JobAnswer].of(database.read(jobs.jobs_page, caller.tenant_id, order, state, model))
 
 
 @jobs_router.get("/{job_id}", operation_id="show_job", responses=problems(404))

@@ -1,18 +1,13 @@
-"""Queries on API keys.
-
-Queries on tenants.
-
-Queries on sessions that were signed out of before their time.
-"""
+"""Queries on tenants, their API keys, and the sessions that were signed out of before their time."""
 
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Connection, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.auth.keyring import NewKey
-from app.db.paging import Position, newest_first
+from app.db.engine import insert_or_ignore
+from app.db.paging import PageOrder, RowPage, page
 from app.db.tables import AnyRow, ApiKey, EndedSession, Role, Tenant, owned
 
 
@@ -44,10 +39,10 @@ def find_key(connection: Connection, tenant_id: int, key_id: UUID) -> AnyRow | N
     return connection.execute(owned(table, tenant_id).where(table.c.id == key_id)).one_or_none()
 
 
-def keys_page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+def keys_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
     """The tenant's keys, newest first."""
     table = ApiKey.__table__
-    return newest_first(connection, table, owned(table, tenant_id), after, limit)
+    return page(connection, table, owned(table, tenant_id), order)
 
 
 def revoke_key(connection: Connection, tenant_id: int, key_id: UUID, now: datetime) -> None:
@@ -79,8 +74,7 @@ def find_tenant(connection: Connection, name: str) -> int | None:
 
 def ensure_tenant(connection: Connection, name: str, now: datetime) -> int:
     """The id of the tenant of that name, which is made if it is missing."""
-    put = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    connection.execute(put(Tenant).values(name=name, created_at=now).on_conflict_do_nothing())
+    insert_or_ignore(connection, Tenant, name=name, created_at=now)
     return connection.execute(select(Tenant.id).where(Tenant.name == name)).scalar_one()
 
 
@@ -91,9 +85,7 @@ def lock_tenant(connection: Connection, tenant_id: int) -> None:
 
 def end_session(connection: Connection, tenant_id: int, session_id: UUID, until: datetime) -> None:
     """The session opens nothing any more; to end it twice is fine. Kept `until` it would have ended by itself."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    row = insert(EndedSession).values(id=session_id, tenant_id=tenant_id, until=until)
-    connection.execute(row.on_conflict_do_nothing())
+    insert_or_ignore(connection, EndedSession, id=session_id, tenant_id=tenant_id, until=until)
 
 
 def session_is_ended(connection: Connection, tenant_id: int, session_id: UUID) -> bool:

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 from app.auth import queries
 from app.auth.keyring import Keyring, NewKey, write_private
 from app.db.engine import Database
-from app.db.paging import PageOrder, RowPage, cut
+from app.db.paging import found
 from app.db.tables import AnyRow, Role, utc_now
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError
 from app.resources import Resources
 from app.settings import Settings
 from models.errors import ConfigError
@@ -27,18 +27,11 @@ def make_key(resources: Resources, tenant_id: int, name: str, role: Role) -> tup
     return key, row
 
 
-def list_keys(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
-    with database.reading() as connection:
-        return cut(queries.keys_page(connection, tenant_id, order.after, order.limit + 1), order.limit)
-
-
 def revoke_key(resources: Resources, tenant_id: int, key_id: UUID) -> None:
     """The key works no more: at once here, within `key_cache_seconds` in other processes. Not the last admin's."""
     with resources.database.writing() as connection:
         queries.lock_tenant(connection, tenant_id)
-        row = queries.find_key(connection, tenant_id, key_id)
-        if row is None:
-            raise NotFoundError(f"there is no key {key_id}: see GET /keys")
+        row = found(queries.find_key(connection, tenant_id, key_id), f"key {key_id}: see GET /keys")
         last = row.role == Role.ADMIN and row.revoked_at is None and queries.active_admins(connection, tenant_id) == 1
         if last:
             raise ConflictError("this is the last admin key, and only an admin makes keys: make another first")

@@ -18,9 +18,9 @@ from sqlalchemy import Connection, insert
 
 from app.datasets.reader import TableLimits, read_table
 from app.db.engine import Database
-from app.db.paging import PageOrder, Position, RowPage, cut, newest_first
+from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
-from app.errors import NotFoundError, OverloadedError
+from app.errors import OverloadedError
 from app.resources import Resources
 from app.settings import Settings
 from models.data.columns import check_columns
@@ -53,10 +53,10 @@ def find_row(connection: Connection, tenant_id: int, dataset_id: UUID) -> AnyRow
     return connection.execute(owned(table, tenant_id).where(table.c.id == dataset_id)).one_or_none()
 
 
-def datasets_page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
+def datasets_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
     """The tenant's data sets, newest first."""
     table = DatasetRow.__table__
-    return newest_first(connection, table, owned(table, tenant_id), after, limit)
+    return page(connection, table, owned(table, tenant_id), order)
 
 
 BLOCK = 2**20
@@ -99,16 +99,7 @@ def _room(resources: Resources) -> Iterator[None]:
 
 
 def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:
-    with database.reading() as connection:
-        row = find_row(connection, tenant_id, dataset_id)
-    if row is None:
-        raise NotFoundError(f"there is no data set {dataset_id}: see GET /datasets")
-    return row
-
-
-def list_datasets(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
-    with database.reading() as connection:
-        return cut(datasets_page(connection, tenant_id, order.after, order.limit + 1), order.limit)
+    return found(database.read(find_row, tenant_id, dataset_id), f"data set {dataset_id}: see GET /datasets")
 
 
 def _describe(frame: pd.DataFrame, upload: Upload, location: str, digest: str) -> NewDataset:

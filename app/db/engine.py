@@ -1,25 +1,30 @@
-"""Where the database is, and how a connection to it is held: to read, to write, or to take one guarded step.
+"""The connection to the database, SQLite or Postgres: to read, to write, or to take one guarded step.
 
-What to do while the database is away: wait a little, then say so. Never go on without it.
+While the database is away, `retry_database` waits a little, then says so: nothing goes on without it.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Row, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.pool import ConnectionPoolEntry
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from app.db.driver import Driver, driving
 from app.errors import LedgerUnavailableError
 from models.errors import ConfigError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SQLITE_BUSY_MS = 30_000
 STEP_MS = 30_000
@@ -106,6 +111,11 @@ class Database:
         with self.reader.begin() as connection:
             yield connection
 
+    def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What one query finds."""
+        with self.reading() as connection:
+            return query(connection, *args, **kwargs)
+
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A connection in a transaction that may write."""
@@ -126,39 +136,55 @@ class Database:
             engine.dispose()
 
 
-T = TypeVar("T")
 RETRY_SECONDS = 0.1
+FAILURES = (OperationalError, InterfaceError, ProgrammingError, PoolTimeoutError)
 SQLITE_MISSING = ("no such table", "no such column")
 """What SQLite reports as if it were out of order, and Postgres as an error in the program."""
 
 
-def with_patience(action: Callable[[], T], patience: timedelta) -> T:
+def retry_database(action: Callable[[], T], patience: timedelta) -> T:
     """The action's result; while the database is away it is tried again, then `LedgerUnavailableError`.
 
     A try that broke off may have been committed, so the action must be one that is safe to repeat.
     """
-    give_up = time.monotonic() + patience.total_seconds()
-    while True:
-        try:
-            return action()
-        except (OperationalError, InterfaceError, ProgrammingError, PoolTimeoutError) as error:
-            if isinstance(error, ProgrammingError) or _cause(error).startswith(SQLITE_MISSING):
-                raise LedgerUnavailableError(
-                    f"the ledger's tables are not as expected ({_cause(error)}): run `recourse migrate`"
-                ) from error
-            if time.monotonic() >= give_up:
-                raise _unavailable(error, patience) from error
-            time.sleep(RETRY_SECONDS)
+    tries = Retrying(
+        retry=retry_if_exception(_is_away),
+        stop=stop_after_delay(patience),
+        wait=wait_fixed(RETRY_SECONDS),
+        reraise=True,
+    )
+    try:
+        return tries(action)
+    except FAILURES as error:
+        # The driver's own first line: SQLAlchemy's message would repeat the statement and its parameters.
+        cause = _cause(error)
+        if _is_away(error):
+            waited = f"did not answer within {patience.total_seconds():g} s"
+            sentence = f"the ledger's database {waited} ({cause}), so nothing was asked: try later"
+        else:
+            sentence = f"the ledger's tables are not as expected ({cause}): run `recourse migrate`"
+        raise LedgerUnavailableError(sentence) from error
 
 
-def _unavailable(error: DBAPIError | PoolTimeoutError, patience: timedelta) -> LedgerUnavailableError:
-    waited = patience.total_seconds()
-    return LedgerUnavailableError(
-        f"the ledger's database did not answer within {waited:g} s ({_cause(error)}), so nothing was asked: try later"
+def _is_away(error: BaseException) -> bool:
+    """Whether another try may help: not where a table or a column is missing."""
+    return isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError)) and not _cause(error).startswith(
+        SQLITE_MISSING
     )
 
 
 def _cause(error: DBAPIError | PoolTimeoutError) -> str:
-    """The driver's own first line; SQLAlchemy's message would repeat the statement and its parameters."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(cause).partition("\n")[0]
+
+
+def insert_for(connection: Connection, table: type[DeclarativeBase]) -> sqlite.Insert | postgresql.Insert:
+    """An INSERT that can say ON CONFLICT, in the database's own dialect."""
+    return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(table)
+
+
+def insert_or_ignore(connection: Connection, table: type[DeclarativeBase], **values: object) -> Row[Any] | None:
+    """The primary key of the new row; None, and nothing is changed, where a row of the same unique key is there."""
+    key = table.__table__.primary_key
+    statement = insert_for(connection, table).values(values).on_conflict_do_nothing().returning(*key)
+    return connection.execute(statement).one_or_none()

@@ -1,19 +1,21 @@
-"""Pages of a table, newest first, by position and not by number: rows that come or go in between move nothing.
+"""Lists in pages, and the 404 of what is not there.
 
-Pages: a cursor is the position of the last row, in a form that callers hand back as it is.
+A page begins behind the last row of the page before, so rows that come or go in between move nothing. The cursor holds
+that row's place; callers hand it back as it is.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, FromClause, Select, and_, or_
+from sqlalchemy.orm import InstrumentedAttribute
 
 from app.db.tables import AnyRow
-from app.errors import CursorError
+from app.errors import CursorError, NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +24,6 @@ class Position:
 
     at: datetime
     id: UUID
-
-
-def newest_first(
-    connection: Connection,
-    table: FromClause,
-    statement: Select[*tuple[Any, ...]],
-    after: Position | None,
-    limit: int,
-) -> list[AnyRow]:
-    """Up to `limit` rows of the statement behind `after`; the table has created_at and id."""
-    if after is not None:
-        same_moment = and_(table.c.created_at == after.at, table.c.id < after.id)
-        statement = statement.where(or_(table.c.created_at < after.at, same_moment))
-    ordered = statement.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)
-    return list(connection.execute(ordered).all())
 
 
 DEFAULT_LIMIT = 50
@@ -54,11 +41,6 @@ class PageOrder:
     def after(self) -> Position | None:
         return None if self.cursor is None else parse_position(self.cursor)
 
-    @property
-    def after_number(self) -> int:
-        """The cursor of a list that is counted."""
-        return 0 if self.cursor is None else parse_number(self.cursor)
-
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
@@ -68,12 +50,44 @@ class RowPage:
     next: str | None
 
 
-def cut(rows: Sequence[AnyRow], limit: int) -> RowPage:
-    """The page of rows that were read with limit + 1: the one too many says that there is more."""
-    if len(rows) <= limit:
-        return RowPage(rows, None)
-    last = rows[limit - 1]
-    return RowPage(rows[:limit], write_position(Position(last.created_at, last.id)))
+def page(connection: Connection, table: FromClause, statement: Select[*tuple[Any, ...]], order: PageOrder) -> RowPage:
+    """A page of the statement's rows, newest first; the table and the rows have created_at and id."""
+    if (after := order.after) is not None:
+        same_moment = and_(table.c.created_at == after.at, table.c.id < after.id)
+        statement = statement.where(or_(table.c.created_at < after.at, same_moment))
+    ordered = statement.order_by(table.c.created_at.desc(), table.c.id.desc())
+    return _cut(connection, ordered, order, lambda row: write_position(Position(row.created_at, row.id)))
+
+
+def numbered_page(
+    connection: Connection,
+    number: InstrumentedAttribute[int],
+    statement: Select[*tuple[Any, ...]],
+    order: PageOrder,
+    newest: bool = False,
+) -> RowPage:
+    """The same for rows that are counted: the lowest number first, or the highest."""
+    if order.cursor is not None:
+        last = parse_number(order.cursor)
+        statement = statement.where(number < last if newest else number > last)
+    ordered = statement.order_by(number.desc() if newest else number)
+    return _cut(connection, ordered, order, lambda row: write_number(getattr(row, number.key)))
+
+
+def _cut(
+    connection: Connection, statement: Select[*tuple[Any, ...]], order: PageOrder, cursor: Callable[[AnyRow], str]
+) -> RowPage:
+    """One row more than wanted is read: it says that there is another page."""
+    rows = connection.execute(statement.limit(order.limit + 1)).all()
+    following = cursor(rows[order.limit - 1]) if len(rows) > order.limit else None
+    return RowPage(rows[: order.limit], following)
+
+
+def found(row: AnyRow | None, what: str) -> AnyRow:
+    """The row of a query that finds at most one; NotFoundError says what the tenant has not."""
+    if row is None:
+        raise NotFoundError(f"there is no {what}")
+    return row
 
 
 def write_position(position: Position) -> str:

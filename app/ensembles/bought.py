@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, select
 
-from app.db.engine import Database, with_patience
+from app.db.engine import Database, insert_for, retry_database
 from app.db.ledger_tables import BoughtAnswer
 from app.db.tables import utc_now
 from models.arrays import Records
@@ -50,8 +50,7 @@ def keep_bought(
     connection: Connection, owner: AnswerOwner, answers: Mapping[bytes, tuple[bytes, int]], now: datetime
 ) -> None:
     """Store record key -> (probabilities, members that answered); a fuller answer is never replaced by a poorer one."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(BoughtAnswer)
+    statement = insert_for(connection, BoughtAnswer)
     statement = statement.on_conflict_do_update(
         index_elements=["tenant_id", "ensemble_id", "version", "record_key"],
         set_={
@@ -76,16 +75,6 @@ def keep_bought(
     ]
     if rows:
         connection.execute(statement, rows)
-
-
-def forget_other_versions(connection: Connection, owner: AnswerOwner) -> int:
-    """Delete the answers of versions that are no longer served; how many."""
-    statement = delete(BoughtAnswer).where(
-        BoughtAnswer.tenant_id == owner.tenant_id,
-        BoughtAnswer.ensemble_id == owner.ensemble_id,
-        BoughtAnswer.version != owner.version,
-    )
-    return connection.execute(statement).rowcount
 
 
 Votes = NDArray[np.float64]
@@ -115,11 +104,8 @@ class AnswerCache:
     def find(self, keys: Sequence[bytes]) -> dict[bytes, Votes]:
         """The votes of the records that were asked before."""
 
-        def read() -> dict[bytes, bytes]:
-            with self._database.reading() as connection:
-                return find_bought(connection, self._owner, keys)
-
-        return {key: self._parse(stored) for key, stored in with_patience(read, self._patience).items()}
+        read = partial(self._database.read, find_bought, self._owner, keys)
+        return {key: self._parse(stored) for key, stored in retry_database(read, self._patience).items()}
 
     def keep(self, bought: Mapping[bytes, Votes]) -> None:
         """Store votes; those of a record with fewer members than are stored already change nothing."""
@@ -132,7 +118,7 @@ class AnswerCache:
             with self._database.writing() as connection:
                 keep_bought(connection, self._owner, rows, utc_now())
 
-        with_patience(write, self._patience)
+        retry_database(write, self._patience)
 
     def _parse(self, stored: bytes) -> Votes:
         votes = np.frombuffer(stored, dtype=WIRE_TYPE)

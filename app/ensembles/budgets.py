@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import RowMapping
-
 from app.db.engine import Database
 from app.db.ledger_tables import Period
-from app.db.paging import PageOrder, write_number
+from app.db.paging import PageOrder, RowPage, found
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
-from app.errors import NotFoundError, TooLargeError
+from app.errors import TooLargeError
 from app.ledger import queries
 from app.ledger.audit import UsagePoint, ledger_csv, usage_series
 from app.ledger.balance import Balance
@@ -42,22 +40,16 @@ class Usage:
 
 
 def find_ensemble(database: Database, tenant_id: int, name: str) -> AnyRow:
-    with database.reading() as connection:
-        row = directory.find_ensemble(connection, tenant_id, name)
-    if row is None:
-        raise NotFoundError(f"there is no ensemble {name!r}: see GET /ensembles")
-    return row
+    row = database.read(directory.find_ensemble, tenant_id, name)
+    return found(row, f"ensemble {name!r}: see GET /ensembles")
 
 
 def list_budgets(
     database: Database, ledger: Ledger, tenant_id: int, order: PageOrder
 ) -> tuple[list[NamedBalance], str | None]:
     """The tenant's budgets in the order of their ensembles, and the cursor of the next page."""
-    with database.reading() as connection:
-        found = queries.budgets_page(connection, tenant_id, order.after_number, order.limit + 1)
-    shown = found[: order.limit]
-    following = write_number(shown[-1].ensemble_id) if len(found) > order.limit else None
-    return [NamedBalance(row.name, ledger.balance(tenant_id, row.ensemble_id)) for row in shown], following
+    page = database.read(queries.budgets_page, tenant_id, order)
+    return [NamedBalance(row.name, ledger.balance(tenant_id, row.ensemble_id)) for row in page.rows], page.next
 
 
 def set_budget(
@@ -81,15 +73,9 @@ def show_usage(
     return Usage(begin, end, usage_series(database, tenant_id, ensemble.id, step, begin, end))
 
 
-def list_entries(
-    database: Database, tenant_id: int, name: str, order: PageOrder
-) -> tuple[list[RowMapping], str | None]:
-    """A page of the ledger, oldest first, and the cursor of the next."""
-    ensemble = find_ensemble(database, tenant_id, name)
-    with database.reading() as connection:
-        found = list(queries.entries_page(connection, tenant_id, ensemble.id, order.after_number, order.limit + 1))
-    shown = found[: order.limit]
-    return shown, write_number(shown[-1]["id"]) if len(found) > order.limit else None
+def list_entries(database: Database, tenant_id: int, name: str, order: PageOrder) -> RowPage:
+    """A page of the ledger, oldest first."""
+    return database.read(queries.entries_page, tenant_id, find_ensemble(database, tenant_id, name).id, order)
 
 
 def export_entries(database: Database, tenant_id: int, name: str) -> Iterator[str]:

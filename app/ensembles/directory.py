@@ -17,17 +17,17 @@ from uuid import UUID
 
 from pydantic import SecretStr
 from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.auth.keyring import Keyring
-from app.db.engine import Database
+from app.db.engine import Database, insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
+from app.db.paging import PageOrder, RowPage, found, numbered_page
 from app.db.tables import AnyRow, Document, owned
 from app.ensembles.address import AddressPolicy
 from app.ensembles.bought import AnswerOwner
 from app.ensembles.endpoint import Endpoint, Layout
 from app.ensembles.meter import EnsembleMeter
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.data.schema import Feature, Schema
@@ -72,10 +72,8 @@ class EnsembleRegistry:
 
         Do not close it, the registry does.
         """
-        with self._database.reading() as connection:
-            row = find_ensemble_by_id(connection, tenant_id, ensemble_id)
-        if row is None:
-            raise NotFoundError(f"there is no ensemble {ensemble_id}: see GET /ensembles")
+        row = self._database.read(find_ensemble_by_id, tenant_id, ensemble_id)
+        row = found(row, f"ensemble {ensemble_id}: see GET /ensembles")
         check_alike(row.name, Schema.from_json(row.schema), asked)
         return self.remote_of(row)
 
@@ -205,11 +203,9 @@ def lock_ensemble(connection: Connection, tenant_id: int, name: str) -> AnyRow |
     return connection.execute(owned(table, tenant_id).where(table.c.name == name).with_for_update()).one_or_none()
 
 
-def ensembles_page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+def ensembles_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
     """The tenant's ensembles, oldest first."""
-    table = EnsembleRow.__table__
-    following = owned(table, tenant_id).where(table.c.id > after).order_by(table.c.id).limit(limit)
-    return list(connection.execute(following).all())
+    return numbered_page(connection, EnsembleRow.id, owned(EnsembleRow.__table__, tenant_id), order)
 
 
 def describe_remote(
@@ -238,31 +234,21 @@ def describe_remote(
     )
 
 
-def set_version(connection: Connection, tenant_id: int, ensemble_id: int, version: str) -> bool:
-    """Name the members that answer from now on; answers of the earlier version are no longer used."""
-    statement = (
-        update(EnsembleRow)
-        .where(EnsembleRow.tenant_id == tenant_id, EnsembleRow.id == ensemble_id)
-        .values(version=version)
-    )
-    return connection.execute(statement).rowcount == 1
-
-
 def ensure_local(
     connection: Connection, tenant_id: int, name: str, job_id: UUID, members: Document, classes: Document, now: datetime
 ) -> int | None:
     """The id of the local ensemble of that name, made if it is not there; None if the name is a remote one's."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    values = {
-        "tenant_id": tenant_id,
-        "name": name,
-        "version": f"unpublished {job_id}",
-        "created_at": now,
-        "kind": "local",
-        "members": members,
-        "classes": classes,
-    }
-    connection.execute(insert(EnsembleRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
+    insert_or_ignore(
+        connection,
+        EnsembleRow,
+        tenant_id=tenant_id,
+        name=name,
+        version=f"unpublished {job_id}",
+        created_at=now,
+        kind="local",
+        members=members,
+        classes=classes,
+    )
     mine = select(EnsembleRow.id).where(
         EnsembleRow.tenant_id == tenant_id, EnsembleRow.name == name, EnsembleRow.kind == "local"
     )

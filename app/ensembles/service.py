@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.db.engine import Database
 from app.db.ledger_tables import Period
-from app.db.paging import PageOrder, RowPage, write_number
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
 from app.ensembles.budgets import find_ensemble
@@ -54,13 +52,6 @@ def _check_budget(resources: Resources, tenant_id: int, wanted: Registration) ->
         found = directory.find_ensemble(connection, tenant_id, wanted.name)
     if found is not None and not wanted.restart:
         resources.ledger.check_period(tenant_id, found.id, wanted.period)
-
-
-def list_ensembles(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
-    with database.reading() as connection:
-        found = directory.ensembles_page(connection, tenant_id, order.after_number, order.limit + 1)
-    shown = found[: order.limit]
-    return RowPage(shown, write_number(shown[-1].id) if len(found) > order.limit else None)
 
 
 def _add_rows(connection: Connection, tenant_id: int, wanted: Registration) -> int:

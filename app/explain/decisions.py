@@ -24,9 +24,8 @@ from sqlalchemy.types import NullType, TypeDecorator
 
 from app.db.driver import Driver, Prepared
 from app.db.engine import Database
-from app.db.paging import PageOrder, Position, RowPage, cut, newest_first
+from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, Explanation, ModelRow, ModelVersion
-from app.errors import NotFoundError
 from app.registry import queries
 
 
@@ -86,17 +85,16 @@ def decisions_page(
     tenant_id: int,
     model: str | None,
     status: str | None,
-    after: Position | None,
-    limit: int,
-) -> list[AnyRow]:
-    """The tenant's explanations without records and answers, newest first."""
+    order: PageOrder,
+) -> RowPage:
+    """The tenant's explanations without records and answers, newest first; of one model, of one status, or all."""
     columns = [part for part in Explanation.__table__.c if part.name not in TEXTS]
     statement = _with_model(columns).where(Explanation.tenant_id == tenant_id)
     if model is not None:
         statement = statement.where(ModelRow.name == model)
     if status is not None:
         statement = statement.where(Explanation.status == status)
-    return newest_first(connection, Explanation.__table__, statement, after, limit)
+    return page(connection, Explanation.__table__, statement, order)
 
 
 def count_outcomes(connection: Connection, tenant_id: int, ensemble_id: int) -> list[AnyRow]:
@@ -199,17 +197,5 @@ def _due(driver: Driver, group: Sequence[Entry]) -> list[bool]:
 
 
 def find_explanation(database: Database, tenant_id: int, explanation_id: UUID) -> AnyRow:
-    with database.reading() as connection:
-        row = find_decision(connection, tenant_id, explanation_id)
-    if row is None:
-        raise NotFoundError(f"there is no explanation {explanation_id}: see GET /explanations")
-    return row
-
-
-def list_explanations(
-    database: Database, tenant_id: int, model: str | None, status: str | None, order: PageOrder
-) -> RowPage:
-    """Newest first; of one model, of one status, or all."""
-    with database.reading() as connection:
-        rows = decisions_page(connection, tenant_id, model, status, order.after, order.limit + 1)
-    return cut(rows, order.limit)
+    row = database.read(find_decision, tenant_id, explanation_id)
+    return found(row, f"explanation {explanation_id}: see GET /explanations")

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, func, select
 from app.db.engine import Database
 from app.db.ledger_tables import Account, Entry, Kind, ReservationRow, State
 from app.db.tables import AnyRow
-from app.ledger.queries import Step, dispatched_by_step, entries_page, sums_by_account
+from app.ledger.queries import Step, all_entries, dispatched_by_step, sums_by_account
 
 
 def check_ledger(database: Database) -> list[str]:
@@ -117,7 +117,7 @@ def ledger_csv(database: Database, tenant_id: int, ensemble_id: int) -> Iterator
     """The header, then a line for each entry, oldest first; read as it is consumed, whatever the size."""
     yield _line(COLUMNS)
     with database.reading() as connection:
-        for entry in entries_page(connection, tenant_id, ensemble_id):
+        for entry in all_entries(connection, tenant_id, ensemble_id):
             yield _line(tuple(_cell(entry[column]) for column in COLUMNS))
 
 

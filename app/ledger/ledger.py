@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.db.engine import Database, with_patience
+from app.db.engine import Database, retry_database
 from app.db.ledger_tables import Period, State
 from app.db.tables import AnyRow, utc_now
 from app.errors import ConflictError, ReservationError, UnknownBudgetError
@@ -214,21 +214,21 @@ class Ledger:
             with self._database.stepping() as connection:
                 return action(connection)
 
-        return with_patience(run, self._patience)
+        return retry_database(run, self._patience)
 
     def _write(self, action: Callable[[Connection], T]) -> T:
         def run() -> T:
             with self._database.writing() as connection:
                 return action(connection)
 
-        return with_patience(run, self._patience)
+        return retry_database(run, self._patience)
 
     def _read(self, action: Callable[[Connection], T]) -> T:
         def run() -> T:
             with self._database.reading() as connection:
                 return action(connection)
 
-        return with_patience(run, self._patience)
+        return retry_database(run, self._patience)
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:

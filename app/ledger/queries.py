@@ -26,10 +26,11 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute
 
+from app.db.engine import insert_for, insert_or_ignore
 from app.db.ledger_tables import Account, Budget, EnsembleRow, Entry, Kind, Period
+from app.db.paging import PageOrder, RowPage, numbered_page
 from app.db.tables import BIG_ID, AnyRow
 
 
@@ -52,25 +53,20 @@ def open_account(
     now: datetime,
 ) -> None:
     """Make the account of a period, unless it is there; the caller holds the budget's row."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = (
-        insert(Account)
-        .values(
-            tenant_id=tenant_id,
-            ensemble_id=ensemble_id,
-            period=period,
-            period_key=period_key,
-            query_limit=query_limit,
-            ceiling=query_limit,
-            used=0,
-            reserved=0,
-        )
-        .on_conflict_do_nothing()
-        .returning(Account.id)
+    made = insert_or_ignore(
+        connection,
+        Account,
+        tenant_id=tenant_id,
+        ensemble_id=ensemble_id,
+        period=period,
+        period_key=period_key,
+        query_limit=query_limit,
+        ceiling=query_limit,
+        used=0,
+        reserved=0,
     )
-    made = connection.execute(statement).scalar_one_or_none()
     if made is not None:
-        append_limit(connection, tenant_id, made, Kind.OPEN, query_limit, now)
+        append_limit(connection, tenant_id, made.id, Kind.OPEN, query_limit, now)
 
 
 def change_limits(
@@ -103,16 +99,14 @@ def find_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> Any
     return connection.execute(statement).one_or_none()
 
 
-def budgets_page(connection: Connection, tenant_id: int, after: int, limit: int) -> list[AnyRow]:
+def budgets_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
     """ensemble_id and name of the tenant's ensembles that have a budget, in the order of their ids."""
     statement = (
         select(Budget.ensemble_id, EnsembleRow.name)
         .join(EnsembleRow, EnsembleRow.id == Budget.ensemble_id)
-        .where(Budget.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id, Budget.ensemble_id > after)
-        .order_by(Budget.ensemble_id)
-        .limit(limit)
+        .where(Budget.tenant_id == tenant_id, EnsembleRow.tenant_id == tenant_id)
     )
-    return list(connection.execute(statement).all())
+    return numbered_page(connection, Budget.ensemble_id, statement, order)
 
 
 def lock_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
@@ -126,10 +120,9 @@ def put_budget(
     connection: Connection, tenant_id: int, ensemble_id: int, period: Period, query_limit: int, now: datetime
 ) -> None:
     """Make or change the budget; its row is held until the transaction ends."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     changed = {"period": period.value, "query_limit": query_limit, "updated_at": now}
     connection.execute(
-        insert(Budget)
+        insert_for(connection, Budget)
         .values({"tenant_id": tenant_id, "ensemble_id": ensemble_id} | changed)
         .on_conflict_do_update(index_elements=["tenant_id", "ensemble_id"], set_=changed)
     )
@@ -201,11 +194,14 @@ def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
     return {row.account_id: row for row in connection.execute(statement)}
 
 
-def entries_page(
-    connection: Connection, tenant_id: int, ensemble_id: int, after: int = 0, limit: int | None = None
-) -> Iterator[RowMapping]:
+def entries_page(connection: Connection, tenant_id: int, ensemble_id: int, order: PageOrder) -> RowPage:
     """The tenant's entries for one ensemble, oldest first, with the names that a reader needs."""
-    statement = _named(tenant_id, ensemble_id).where(Entry.id > after).order_by(Entry.id).limit(limit)
+    return numbered_page(connection, Entry.id, _named(tenant_id, ensemble_id), order)
+
+
+def all_entries(connection: Connection, tenant_id: int, ensemble_id: int) -> Iterator[RowMapping]:
+    """All of them, read as they are consumed, whatever their number."""
+    statement = _named(tenant_id, ensemble_id).order_by(Entry.id)
     yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.driver import Driver, Prepared
+from app.db.engine import insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
-from app.db.paging import Position, newest_first
+from app.db.paging import PageOrder, RowPage, numbered_page, page
 from app.db.tables import AnyRow, Document, ModelRow, ModelVersion, owned
 
 
@@ -24,26 +24,20 @@ def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow | No
     return connection.execute(_with_number(tenant_id).where(ModelRow.name == name)).one_or_none()
 
 
-def models_page(connection: Connection, tenant_id: int, after: Position | None, limit: int) -> list[AnyRow]:
-    """The tenant's models as in `find`, newest first."""
-    return newest_first(connection, ModelRow.__table__, _with_number(tenant_id), after, limit)
+def models_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
+    """The tenant's models as in `find_model`, newest first."""
+    return page(connection, ModelRow.__table__, _with_number(tenant_id), order)
 
 
-def list_versions(
-    connection: Connection, tenant_id: int, model_id: UUID, below: int | None, limit: int
-) -> list[AnyRow]:
-    """A model's versions with their ensemble's name, the newest first, numbered below `below`."""
+def versions_page(connection: Connection, tenant_id: int, model_id: UUID, order: PageOrder) -> RowPage:
+    """A model's versions with their ensemble's name, the newest first."""
     table = ModelVersion.__table__
     statement = (
         owned(table, tenant_id, EnsembleRow.name.label("ensemble"))
         .join(EnsembleRow, EnsembleRow.id == table.c.ensemble_id)
         .where(table.c.model_id == model_id)
-        .order_by(table.c.number.desc())
-        .limit(limit)
     )
-    if below is not None:
-        statement = statement.where(table.c.number < below)
-    return list(connection.execute(statement).all())
+    return numbered_page(connection, ModelVersion.number, statement, order, newest=True)
 
 
 def activate_version(connection: Connection, tenant_id: int, name: str, number: int) -> bool:
@@ -138,19 +132,9 @@ def publish(
     return version_id
 
 
-def find_by_job(connection: Connection, tenant_id: int, job_id: UUID) -> AnyRow | None:
-    """The version that a job published, or None."""
-    table = ModelVersion.__table__
-    return connection.execute(
-        select(table).where(table.c.tenant_id == tenant_id, table.c.job_id == job_id)
-    ).one_or_none()
-
-
 def _hold_model(connection: Connection, tenant_id: int, name: str, now: datetime) -> AnyRow:
     """The model's row, made if it is not there, held so that two trainings do not take the same number."""
-    insert_for = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    values = {"id": uuid4(), "tenant_id": tenant_id, "name": name, "created_at": now}
-    connection.execute(insert_for(ModelRow).values(values).on_conflict_do_nothing(index_elements=["tenant_id", "name"]))
+    insert_or_ignore(connection, ModelRow, id=uuid4(), tenant_id=tenant_id, name=name, created_at=now)
     table = ModelRow.__table__
     mine = select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
     return connection.execute(mine.with_for_update()).one()
@@ -170,7 +154,6 @@ _NAMED = (
 )
 _ACTIVE = _NAMED.where(ModelRow.active_version_id == ModelVersion.id)
 _IS_ACTIVE = Prepared(_ACTIVE.where(ModelVersion.id == bindparam("version_id")))
-_NUMBERED = _NAMED.where(ModelVersion.number == bindparam("number"))
 
 
 def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
@@ -181,11 +164,6 @@ def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | N
 def is_active(driver: Driver, tenant_id: int, name: str, version_id: UUID) -> bool:
     """Whether the version answers under the model's name."""
     return driver.finds(_IS_ACTIVE, {"tenant_id": tenant_id, "name": name, "version_id": version_id})
-
-
-def find_numbered(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow | None:
-    """version_id, number, model of one version of the model, active or not."""
-    return connection.execute(_NUMBERED, {"tenant_id": tenant_id, "name": name, "number": number}).one_or_none()
 
 
 def list_active(connection: Connection, most: int) -> list[AnyRow]:

@@ -9,9 +9,10 @@ still the active one (app/services/decisions.py).
 from dataclasses import dataclass
 
 from anyio import to_thread
+from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.paging import PageOrder, RowPage, cut, write_number
+from app.db.paging import PageOrder, RowPage, found
 from app.db.tables import AnyRow
 from app.errors import NotFoundError
 from app.registry import queries
@@ -25,37 +26,24 @@ class ModelPage:
     versions: RowPage
 
 
-def list_models(database: Database, tenant_id: int, order: PageOrder) -> RowPage:
-    with database.reading() as connection:
-        return cut(queries.models_page(connection, tenant_id, order.after, order.limit + 1), order.limit)
-
-
 def show_model(database: Database, tenant_id: int, name: str, order: PageOrder) -> ModelPage:
-    below = None if order.cursor is None else order.after_number
     with database.reading() as connection:
-        model = queries.find_model(connection, tenant_id, name)
-        if model is None:
-            raise _unknown(name)
-        found = queries.list_versions(connection, tenant_id, model.id, below, order.limit + 1)
-    shown = found[: order.limit]
-    following = write_number(shown[-1].number) if len(found) > order.limit else None
-    return ModelPage(model, RowPage(shown, following))
+        model = find_model(connection, tenant_id, name)
+        return ModelPage(model, queries.versions_page(connection, tenant_id, model.id, order))
 
 
 def activate(database: Database, tenant_id: int, name: str, number: int) -> AnyRow:
     """The model after the switch; requests that have begun keep the version that they began with."""
     with database.writing() as connection:
-        if queries.find_model(connection, tenant_id, name) is None:
-            raise _unknown(name)
+        find_model(connection, tenant_id, name)
         if not queries.activate_version(connection, tenant_id, name, number):
             raise NotFoundError(f"model {name!r} has no version {number}: see GET /models/{name}")
-        model = queries.find_model(connection, tenant_id, name)
-    assert model is not None
-    return model
+        return find_model(connection, tenant_id, name)
 
 
-def _unknown(name: str) -> NotFoundError:
-    return NotFoundError(f"there is no model {name!r}: see GET /models")
+def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow:
+    """The model's row and `active_version`; NotFoundError if the tenant has no such model."""
+    return found(queries.find_model(connection, tenant_id, name), f"model {name!r}: see GET /models")
 
 
 MOST_NAMES = 10_000
@@ -74,14 +62,14 @@ class ActiveVersions:
 
     async def look_up(self, tenant_id: int, name: str) -> AnyRow:
         """version_id, number and model, as they are now; NotFoundError if nothing was trained under the name."""
-        found = await to_thread.run_sync(self._read, tenant_id, name)
-        if found is None:
+        active = await to_thread.run_sync(self._read, tenant_id, name)
+        if active is None:
             self._last.pop((tenant_id, name), None)
             raise NotFoundError(f"there is no trained model '{name}': see GET /models")
         if len(self._last) >= MOST_NAMES:
             self._last.clear()
-        self._last[tenant_id, name] = found
-        return found
+        self._last[tenant_id, name] = active
+        return active
 
     def _read(self, tenant_id: int, name: str) -> AnyRow | None:
         with self._database.reading() as connection:

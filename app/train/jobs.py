@@ -18,7 +18,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
-from app.db.paging import Position, newest_first
+from app.db.paging import PageOrder, RowPage, page
 from app.db.tables import AnyRow, Job, JobEvent, JobState
 from app.errors import LostLeaseError
 
@@ -66,11 +66,10 @@ def find_job(connection: Connection, tenant_id: int, job_id: UUID) -> AnyRow | N
 def jobs_page(
     connection: Connection,
     tenant_id: int,
-    after: Position | None,
-    limit: int,
+    order: PageOrder,
     state: JobState | None = None,
     model_name: str | None = None,
-) -> list[AnyRow]:
+) -> RowPage:
     """The tenant's jobs, newest first."""
     table = Job.__table__
     statement = select(table).where(table.c.tenant_id == tenant_id)
@@ -78,18 +77,12 @@ def jobs_page(
         statement = statement.where(table.c.state == state.value)
     if model_name is not None:
         statement = statement.where(table.c.model_name == model_name)
-    return newest_first(connection, table, statement, after, limit)
+    return page(connection, table, statement, order)
 
 
 def count_unfinished(connection: Connection, tenant_id: int) -> int:
     statement = select(func.count()).where(Job.tenant_id == tenant_id, Job.state.in_(UNFINISHED))
     return connection.execute(statement).scalar_one()
-
-
-def count_states(connection: Connection) -> dict[str, int]:
-    """How many jobs of all tenants are in each state; for the metrics."""
-    rows = connection.execute(select(Job.state, func.count().label("jobs")).group_by(Job.state)).all()
-    return {row.state: row.jobs for row in rows}
 
 
 def waiting(connection: Connection, now: datetime, limit: int = 100) -> list[UUID]:

@@ -15,7 +15,7 @@ from app.concurrency import Standing
 from app.datasets import service
 from app.db.engine import Database
 from app.db.ledger_tables import State
-from app.db.paging import PageOrder, RowPage, cut
+from app.db.paging import found
 from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles import directory
 from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
@@ -140,19 +140,7 @@ FINISHED = frozenset({JobState.DONE.value, JobState.FAILED.value, JobState.CANCE
 
 
 def show_job(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
-    with database.reading() as connection:
-        row = jobs.find_job(connection, tenant_id, job_id)
-    if row is None:
-        raise NotFoundError(f"there is no job {job_id}: see GET /jobs")
-    return row
-
-
-def list_jobs(
-    database: Database, tenant_id: int, order: PageOrder, state: JobState | None, model: str | None
-) -> RowPage:
-    with database.reading() as connection:
-        found = jobs.jobs_page(connection, tenant_id, order.after, order.limit + 1, state, model)
-    return cut(found, order.limit)
+    return found(database.read(jobs.find_job, tenant_id, job_id), f"job {job_id}: see GET /jobs")
 
 
 async def follow(

@@ -17,9 +17,8 @@ from app.artifacts import open_store
 from app.datasets import service as datasets_service
 from app.datasets.service import NewDataset
 from app.db.engine import Database
-from app.db.tables import AnyRow, utc_now
+from app.db.tables import AnyRow, ModelVersion, owned, utc_now
 from app.ledger.ledger import Ledger
-from app.registry import queries
 from app.settings import Settings, environment_of
 from app.train import jobs, service
 from app.train.queue import TrainingQueue
@@ -72,7 +71,9 @@ class Site:
 
     def version(self, job_id: UUID) -> AnyRow | None:
         with self.database.reading() as connection:
-            return queries.find_by_job(connection, self.customer.tenant_id, job_id)
+            table = ModelVersion.__table__
+            mine = owned(table, self.customer.tenant_id).where(table.c.job_id == job_id)
+            return connection.execute(mine).one_or_none()
 
     def events(self, job_id: UUID) -> list[AnyRow]:
         with self.database.reading() as connection:
