@@ -11,11 +11,10 @@ from typing import Self
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.ensembles.address import AddressPolicy
-from app.ensembles.blackbox import LocalBlackBox
+from app.ensembles.blackbox import BreakerPolicy, LocalBlackBox, RemoteBlackBox
 from app.ensembles.bought import AnswerCache, AnswerOwner
 from app.ensembles.endpoint import Endpoint, Resolver, resolve
 from app.ensembles.metered import Allowance, MeteredEnsemble, QueryPolicy
-from app.ensembles.remote import BreakerPolicy, RemoteBlackBox
 from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
 from models.data.schema import Schema

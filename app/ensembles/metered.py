@@ -9,19 +9,53 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.concurrency import Deadline
-from app.ensembles.blackbox import BlackBox, BoxAnswer, MissingVote
 from app.ensembles.bought import AnswerCache, Votes, record_keys
 from app.errors import LedgerUnavailableError
 from app.ledger.balance import Reservation, Settlement
 from app.ledger.ledger import Ledger
 from models.arrays import Records
 from models.errors import ConfigError, EnsembleError, QueryLimitError
+
+
+@dataclass(frozen=True, slots=True)
+class MissingVote:
+    """A member that did not answer, and why; `passing` says that another try may help."""
+
+    member: str
+    reason: str
+    passing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAnswer:
+    """probabilities (members asked, n, K), NaN where a member did not answer; each of those is named in `missing`."""
+
+    probabilities: NDArray[np.float64]
+    missing: tuple[MissingVote, ...]
+
+
+class BlackBox(Protocol):
+    """m models that can be asked one by one."""
+
+    @property
+    def member_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+
+    def reachable(self) -> frozenset[int]:
+        """The members that are worth asking now; the others would not answer, and asking is charged."""
+        ...
+
+    def ask(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> BoxAnswer:
+        """Put records (n, F) to some of the members; one that fails is missing from the answer, it does not raise."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def test_a_caller_that_hangs_up_at_once_frees_the_key_too(
         return work()
 
     async def run() -> None:
-        monkeypatch.setattr(idempotency, "begin", slow)
+        monkeypatch.setattr(idempotency, "begin_use", slow)
         first = asyncio.create_task(once.run_async(customer.tenant_id, "/explain", FIRST, soon))
         await asyncio.to_thread(beginning.wait, 30)
         first.cancel()

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.concurrency import Deadline
-from app.ensembles.blackbox import BoxAnswer, MissingVote
+from app.ensembles.metered import BoxAnswer, MissingVote
 from models.arrays import Records
 
 MEMBERS = ("forest", "boosting", "network")

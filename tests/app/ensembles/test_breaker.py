@@ -1,6 +1,6 @@
 """The circuit breaker, with a clock that the test turns."""
 
-from app.ensembles.remote import CircuitBreaker
+from app.ensembles.blackbox import CircuitBreaker
 
 
 class Clock:

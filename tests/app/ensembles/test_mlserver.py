@@ -8,10 +8,10 @@ import pytest
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.ensembles.address import AddressPolicy
+from app.ensembles.blackbox import RemoteBlackBox
 from app.ensembles.bought import AnswerOwner
 from app.ensembles.endpoint import Endpoint
 from app.ensembles.meter import EnsembleMeter
-from app.ensembles.remote import RemoteBlackBox
 from app.ledger.ledger import Ledger
 from models.data.schema import Feature, Kind, Schema
 from tests.app.conftest import Customer

@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from app.concurrency import Deadline
 from app.ensembles.address import AddressPolicy
-from app.ensembles.blackbox import BoxAnswer
+from app.ensembles.blackbox import BreakerPolicy, RemoteBlackBox
 from app.ensembles.endpoint import Endpoint, Layout
-from app.ensembles.remote import BreakerPolicy, RemoteBlackBox
+from app.ensembles.metered import BoxAnswer
 from app.errors import EndpointError
 from models.data.schema import Feature, Kind, Schema
 from models.errors import ConfigError, EnsembleError
