@@ -24,7 +24,6 @@ from benchmarks.speed_report import figures_of, write_report
 from benchmarks.speed_search import latency, throughput
 from benchmarks.speed_training import Judge, kept_paper, race, run_paper
 from models.config import fast, paper
-from models.config import scale as with_effort
 from models.datasets import load
 from models.datasets.dataset import Study, make_study
 from models.ensemble.recipes import MEMBER_NAMES
@@ -112,7 +111,7 @@ def prepare(name: str, cache: Path, members: Sequence[str], scale: Scale) -> Sta
     study = make_study(load(name, Path(folder) if folder else None, seed=0), 0)
     trained, job = TrainingCache(cache, members), Job(name, 0, "quick", scale.judged)
     ensemble = trained.ensemble(job, study)
-    model, _ = trained.model(job, study, ensemble, with_effort(fast(), scale.searched))
+    model, _ = trained.model(job, study, ensemble, fast().scaled(scale.searched))
     return Stage(name, study, Judge(ensemble, choose_cases(ensemble, study.test, scale.judged, 0)), model)
 
 

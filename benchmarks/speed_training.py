@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.quality_store import write_whole
 from benchmarks.speed_figures import Race, Run, best_of, reaches
-from models.config import Config, SearchConfig, fast, scale
+from models.config import Config, SearchConfig, fast
 from models.data.records import check_record
 from models.datasets.dataset import Study
 from models.ensemble.meter import QueryMeter
@@ -192,7 +192,7 @@ def _cost_weight_for(model: RecourseModel, cost: float) -> float:
 def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int) -> Iterator[Run]:
     """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
     for effort in efforts:
-        config = scale(fast(), effort)
+        config = fast().scaled(effort)
         started = process_time()
         model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
         seconds = process_time() - started

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.commands.choices import TrainSettings
-from models.config import PRESETS, Config, afford, scale
+from models.config import PRESETS, Config
 from models.ensemble.recipes import MEMBER_NAMES
 from models.errors import ConfigError
 
@@ -21,8 +21,8 @@ def choose_members(text: str | None) -> tuple[str, ...]:
 
 def make_config(settings: TrainSettings) -> tuple[Config, int]:
     """The preset as the options change it, and the query limit; a larger limit pays for more rounds."""
-    config = scale(PRESETS[settings.preset.value](), settings.effort)
+    config = PRESETS[settings.preset.value]().scaled(settings.effort)
     config = replace(config, device=settings.device, top_features=settings.top_features)
     if settings.queries is None:
         return config, config.queries
-    return afford(config, settings.queries), settings.queries
+    return config.within_queries(settings.queries), settings.queries

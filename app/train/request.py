@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from app.fields import Body, ColumnName, Document, Name
-from models.config import PRESETS, Config, MeasureConfig, afford, scale
+from models.config import PRESETS, Config, MeasureConfig
 from models.data.json_fields import read_flag, read_mapping, read_number, read_text, read_texts
 from models.errors import ConfigError
 
@@ -221,7 +221,7 @@ class Plan:
 
 def make_plan(request: TrainRequest, device: str) -> Plan:
     """Learning comes first: the comparison with the oracle is left out where the limit has no room for it."""
-    config = scale(PRESETS[request.preset](), request.effort)
+    config = PRESETS[request.preset]().scaled(request.effort)
     config = replace(config, device=device, top_features=request.top_features)
     measure = MeasureConfig(oracle_records=request.compared)
     if request.queries is None:
@@ -230,9 +230,9 @@ def make_plan(request: TrainRequest, device: str) -> Plan:
     measure = replace(measure, checks=min(measure.checks, request.queries // CHECK_SHARE))
     left = request.queries - measure.queries
     if left >= config.queries:
-        return Plan(afford(config, left), left, measure)
+        return Plan(config.within_queries(left), left, measure)
     left = request.queries - measure.checks
-    plan = Plan(afford(config, left), left, replace(measure, oracle_records=0))
+    plan = Plan(config.within_queries(left), left, replace(measure, oracle_records=0))
     if not request.compared:
         return plan
     compared = request.compared * measure.queries_each

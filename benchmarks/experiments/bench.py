@@ -10,7 +10,7 @@ from benchmarks.quality_cache import TrainingCache
 from benchmarks.quality_run import Places, config_for
 from benchmarks.quality_store import Job
 from models.arrays import Records, Targets
-from models.config import Config, SearchConfig, scale
+from models.config import Config, SearchConfig
 from models.datasets import load
 from models.datasets.dataset import Study, make_study
 from models.ensemble.local import LocalEnsemble
@@ -85,12 +85,12 @@ class Bench:
     @property
     def config(self) -> Config:
         """Our preset for the data set, cut short in a quick run"""
-        return self.settings.base or scale(config_for(self.dataset), self.settings.effort)
+        return self.settings.base or config_for(self.dataset).scaled(self.settings.effort)
 
     @property
     def varied_config(self) -> Config:
         """What the variants of an experiment vary: fewer steps, since each variant is trained anew"""
-        return self.settings.base or scale(config_for(self.dataset), self.settings.varied)
+        return self.settings.base or config_for(self.dataset).scaled(self.settings.varied)
 
     def model(self, config: Config | None = None) -> tuple[RecourseModel, float]:
         """A model with this configuration, ours if none is given, and the seconds that its training took"""
