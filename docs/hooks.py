@@ -1,0 +1,34 @@
+"""Hooks of `make docs`: pictures of measurements join the site, and a path of the code that is not there is a warning.
+
+`mkdocs build --strict` turns every warning into a failure, so that no page points at a file that was moved.
+"""
+
+import logging
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+CODE_PATH = re.compile(r"`((?:app|models|worker|client|tests|benchmarks|docker|docs|migrations)/[^`*{}<>\s]*)`")
+
+log = logging.getLogger("mkdocs.hooks.docs")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pictures of benchmarks/results, which pages link to as ../benchmarks/results/..."""
+    for path in sorted(RESULTS.rglob("*.png")):
+        place = f"results/{path.relative_to(RESULTS).as_posix()}"
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links to the pictures into the site's own, and look for each path of the code that the page names"""
+    for named in CODE_PATH.findall(markdown):
+        if not (ROOT / named).exists():
+            log.warning("%s names `%s`, which is not in the repository", page.file.src_uri, named)
+    return markdown.replace("](../benchmarks/results/", "](results/")
