@@ -15,7 +15,7 @@ SOURCES := app models worker client/recourse_client tests $(patsubst %/__init__.
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: paper rivals demo serve setup lint test bench images
+.PHONY: paper rivals demo serve setup lint test docs bench images
 
 setup: $(STAMP)
 
@@ -63,6 +63,11 @@ bench: setup
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.service
+
+# The documentation into build/site; a broken link, or a path of the code that is not there, is an error.
+docs: setup
+	$(BIN)/python docs/import_graph.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Both images, built without an engine and tried in their root file systems; needs root, see docker/build_images.sh.
 images: setup

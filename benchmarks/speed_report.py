@@ -55,7 +55,7 @@ other processes took from this one; processor milliseconds do not.
 _PROFILE = """
 ## Where the time goes
 
-The share of explain() of one record in each of its parts, under cProfile (what it was before: benchmarks/NOTES.md):
+The share of explain() of one record in each of its parts, under cProfile (what it was before: docs/decisions/speed.md):
 """
 
 

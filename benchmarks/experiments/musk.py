@@ -26,11 +26,11 @@ EXPERIMENT = Experiment(
     title="Musk with 5, 10 and 20 features",
     place="Table 14",
     about=(
-        "Trained with a fifth of the steps of our preset. The features that flow are chosen by LassoNet; the dial is "
-        "set on the validation split to the paper's cost. "
+        "Trained with a fifth of the steps of our preset. LassoNet chooses the features that are generated; the cost "
+        "weight is set on the validation split to the paper's cost. "
         "Every value stays within those of the data, as everywhere here. Coordinate ascent on the ensemble itself over "
-        "ten such features reaches a validity of 0.387 at a cost of 6.73 (benchmarks/NOTES.md): the paper's figure "
-        "seems to need values that no record has."
+        "ten such features reaches a validity of 0.387 at a cost of 6.73 (docs/decisions/evaluation.md): the paper's "
+        "figure seems to need values that no record has."
     ),
     full=Scope(("musk",), VARIANTS),
     quick=Scope(("musk",), ("top-5",)),
