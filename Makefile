@@ -67,7 +67,7 @@ bench: setup
 # The documentation into build/site; a broken link, or a path of the code that is not there, is an error.
 docs: setup
 	$(BIN)/python docs/import_graph.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Both images, built without an engine and tried in their root file systems; needs root, see docker/build_images.sh.
 images: setup

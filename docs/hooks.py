@@ -1,4 +1,4 @@
-"""Hooks of `make docs`: pictures of measurements join the site, and a path of the code that is not there is a warning.
+"""Hooks of `make docs`: pictures and CONTRIBUTING.md join the site, and a path that is not there is a warning.
 
 `mkdocs build --strict` turns every warning into a failure, so that no page points at a file that was moved.
 """
@@ -27,7 +27,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links to the pictures into the site's own, and look for each path of the code that the page names"""
+    """Turn links out of docs/ into the site's own, and look for each path of the code that the page names"""
+    if page.file.src_uri == "contributing.md":
+        markdown = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     for named in CODE_PATH.findall(markdown):
         if not (ROOT / named).exists():
             log.warning("%s names `%s`, which is not in the repository", page.file.src_uri, named)
