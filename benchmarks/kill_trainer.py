@@ -9,7 +9,6 @@ import random
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -22,7 +21,7 @@ from app.ledger.audit import check_ledger
 from tests.app.conftest import new_customer
 from tests.app.servers import new_database, postgres_url
 from tests.worker.lender import Lender, lending, reachable, register
-from tests.worker.site import Site, make_site, wait_until
+from tests.worker.site import Site, changed, make_site, wait_until
 from tests.worker.test_kill import QUERIES, finish_under_fire
 
 RESULT = Path(__file__).parent / "results" / "kill_trainer.json"
@@ -62,7 +61,7 @@ def main(
 def _calm(site: Site, lender: Lender) -> str:
     """The content hash of a training that nobody disturbed."""
     register(site, lender, "calm")
-    job_id = site.submit(replace(site.request, queries=QUERIES, ensemble="calm"), "calm")
+    job_id = site.submit(changed(site.request, queries=QUERIES, ensemble="calm"), "calm")
     site.train_all()
     version = site.version(job_id)
     assert version is not None, site.job(job_id).error
@@ -74,7 +73,7 @@ def _run(
 ) -> dict[str, str | int | bool]:
     """One job under fire."""
     ensemble_id = register(site, lender, name)
-    job_id = site.submit(replace(site.request, queries=QUERIES, ensemble=name), name)
+    job_id = site.submit(changed(site.request, queries=QUERIES, ensemble=name), name)
     killed = finish_under_fire(site, job_id, kills, chance)
     version, job = site.version(job_id), site.job(job_id)
     with suppress(AssertionError):  # A job is done a moment before it settles; what stays reserved is reported.

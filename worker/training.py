@@ -109,7 +109,7 @@ def _serve_ensemble(connection: Connection, product: Product, version: NewVersio
 def run_training(bench: Bench) -> UUID:
     """The id of the published version."""
     job = bench.held.read()
-    request = TrainRequest.from_json(job.request)
+    request = TrainRequest.of_job(job.request, job.model_name)
     plan = make_plan(request, bench.settings.device)
     bench.progress.show("data")
     registered = None if request.ensemble is None else find_registered(bench, request.ensemble)

@@ -1,9 +1,4 @@
-"""POST /train: a job is made, and answered before it begins.
-
-/jobs: how a training gets on, live too, and how it is cancelled.
-
-Bodies of /train and /jobs.
-"""
+"""/train and /jobs: a job is made, followed live, and cancelled."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,7 +28,7 @@ from app.db.tables import AnyRow, JobState
 from app.fields import NAME_PATTERN
 from app.idempotency import REPLAYED, Answer
 from app.train import jobs, service
-from app.train.request import TrainBody
+from app.train.request import TrainRequest
 
 
 class JobAnswer(BaseModel):
@@ -85,13 +80,12 @@ router = APIRouter(tags=["training"], route_class=KeyedRoute)
     response_model=JobAnswer,
     responses=problems(*WITH_BODY, 404, 409),
 )
-def submit(body: TrainBody, caller: ClientCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
+def submit(body: TrainRequest, caller: ClientCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Train a model: 202 and the job; watch it at GET /jobs/{id} or live at GET /jobs/{id}/events."""
 
     def work() -> Answer:
         limit = resources.settings.max_queued_jobs
-        found = (resources.database, resources.queue, caller.tenant_id)
-        row = service.submit(*found, body.model, body.request(), limit)
+        row = service.submit(resources.database, resources.queue, caller.tenant_id, body, limit)
         return Answer(202, JobAnswer.model_validate(row).model_dump_json())
 
     answer = resources.once.run(caller.tenant_id, "/train", keyed, work)

@@ -1,8 +1,6 @@
-"""POST /train: the job's row is committed, then the bell is rung.
+"""Training jobs from outside of their worker: submitted, listed, followed live, cancelled, and never forgotten.
 
-What happens to jobs from outside of their worker: cancel, and the reconciler that lets none be forgotten.
-
-The events of a job as they happen: read from the table, so that any process can tell them, from any event on.
+`reconcile` is what makes the queue's losses harmless: it finds jobs that wait in the table and wakes a trainer again.
 """
 
 from collections.abc import AsyncIterator
@@ -31,15 +29,17 @@ def submit(
     database: Database,
     queue: TrainingQueue,
     tenant_id: int,
-    model_name: str,
     request: TrainRequest,
     max_queued: int,
 ) -> AnyRow:
-    """The row of the new job. What can be refused without the data is refused here."""
+    """The row of the new job. What can be refused without the data is refused here.
+
+    The row is committed before the queue is told: a trainer that is woken finds it.
+    """
     job_id, now = uuid4(), utc_now()
     with database.writing() as connection:
-        _check(connection, tenant_id, model_name, request, max_queued)
-        jobs.add_job(connection, tenant_id, job_id, model_name, request.to_json(), now)
+        _check(connection, tenant_id, request, max_queued)
+        jobs.add_job(connection, tenant_id, job_id, request.model, request.document(), now)
         jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
         row = jobs.find_job(connection, tenant_id, job_id)
     assert row is not None
@@ -47,14 +47,14 @@ def submit(
     return row
 
 
-def _check(connection: Connection, tenant_id: int, model_name: str, request: TrainRequest, max_queued: int) -> None:
+def _check(connection: Connection, tenant_id: int, request: TrainRequest, max_queued: int) -> None:
     dataset = service.find_row(connection, tenant_id, request.dataset_id)
     if dataset is None:
         raise NotFoundError(f"there is no data set {request.dataset_id}")
     if request.label is None and dataset.label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     _check_label(dataset, request.label)
-    _check_ensemble(connection, tenant_id, model_name, request.ensemble)
+    _check_ensemble(connection, tenant_id, request.model, request.ensemble)
     waiting = jobs.count_unfinished(connection, tenant_id)
     if waiting >= max_queued:
         raise OverloadedError(f"{waiting} of {max_queued} training jobs are unfinished: wait for one, or cancel it")

@@ -59,7 +59,8 @@ class Site:
         self, request: TrainRequest | None = None, model: str = "loans", queue: TrainingQueue | None = None
     ) -> UUID:
         bell = queue or NoBell()
-        row = service.submit(self.database, bell, self.customer.tenant_id, model, request or self.request, 50)
+        wanted = changed(request or self.request, model=model)
+        row = service.submit(self.database, bell, self.customer.tenant_id, wanted, 50)
         job_id: UUID = row.id
         return job_id
 
@@ -98,6 +99,11 @@ class Site:
             assert trainer.wait(timeout=540) == 0
 
 
+def changed(request: TrainRequest, **changes: object) -> TrainRequest:
+    """The same request but for some fields."""
+    return request.model_copy(update=changes)
+
+
 def make_site(folder: Path, database: Database, database_url: str, customer: Customer, **changes: object) -> Site:
     settings = Settings(
         var_dir=folder / "var",
@@ -114,7 +120,9 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
     described = NewDataset("loans", location, digest, len(frame), loans(ROWS).label, {}, {})
     with database.writing() as connection:
         datasets_service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
-    request = TrainRequest(dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1)
+    request = TrainRequest(
+        model="loans", dataset_id=dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1
+    )
     return Site(settings, database, customer, request)
 
 

@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from app.train.request import make_plan
 from models.config import MeasureConfig
 from models.storage.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
-from tests.worker.site import Site, make_site, wait_until
+from tests.worker.site import Site, changed, make_site, wait_until
 
 pytestmark = [pytest.mark.parametrize("database_url", ["sqlite"], indirect=True), pytest.mark.timeout(900)]
 
@@ -49,7 +48,7 @@ def balance_of(site: Site, name: str) -> tuple[int, int]:
 
 
 def test_a_job_becomes_a_version(site: Site) -> None:
-    asked = replace(site.request, queries=None, oracle_records=2)
+    asked = changed(site.request, queries=None, oracle_records=2)
     with spawned(site) as queue:
         job_id = site.submit(asked, queue=queue)
         wait_until(lambda: site.job(job_id).state not in ("queued", "running"))
@@ -80,7 +79,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
 
 
 def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
-    long = replace(site.request, members=("knn",), effort=10.0, queries=None)
+    long = changed(site.request, members=("knn",), effort=10.0, queries=None)
     with spawned(site) as queue:
         job_id = site.submit(long, queue=queue)
         wait_until(lambda: site.job(job_id).checkpoint is not None)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from app.db.tables import ModelVersion
 from app.ledger.audit import check_ledger
 from tests.app.conftest import Customer
 from tests.worker.lender import lending, reachable, register
-from tests.worker.site import Site, make_site, wait_until
+from tests.worker.site import Site, changed, make_site, wait_until
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "2"))
 QUERIES = 12
@@ -100,11 +99,11 @@ def test_one_version_of_the_same_bits_whatever_is_killed(
         changes = reachable(lender) | {"job_lease_seconds": 4, "job_attempts": 50}
         site = make_site(tmp_path, database, database_url, customer, **changes)
         calm_id, fire_id = (register(site, lender, name) for name in ("calm", "fire"))
-        request = replace(site.request, queries=QUERIES)
-        calm = site.submit(replace(request, ensemble="calm"), "first")
+        request = changed(site.request, queries=QUERIES)
+        calm = site.submit(changed(request, ensemble="calm"), "first")
         site.train_all()
         assert site.job(calm).state == "done", site.job(calm).error
-        job_id = site.submit(replace(request, ensemble="fire"), "second")
+        job_id = site.submit(changed(request, ensemble="fire"), "second")
         killed = finish_under_fire(site, job_id, KILLS, random.Random(7))
     assert killed >= 1
     job, version, undisturbed = site.job(job_id), site.version(job_id), site.version(calm)

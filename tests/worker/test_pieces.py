@@ -28,7 +28,7 @@ from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
 from tests.models.tiny import TINY, make_task, random_model
-from tests.worker.site import ROWS, NoBell, Site, make_site
+from tests.worker.site import ROWS, NoBell, Site, changed, make_site
 from worker import job
 from worker.context import Bench, open_bench
 from worker.ensemble import registered_schema, reserve, reserve_plan
@@ -83,7 +83,7 @@ class TestReserve:
     ) -> None:
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, room)
         job_id = site.submit()
-        full = make_plan(replace(site.request, queries=None), "cpu")
+        full = make_plan(changed(site.request, queries=None), "cpu")
         made, plan = reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
         assert made is not None and made.amount == plan.total == (1640 if records else 530)
         assert plan.measure.oracle_records == records
@@ -97,7 +97,7 @@ class TestReserve:
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 529)
         site.submit()
         with pytest.raises(QueryLimitError, match="530 queries were asked for, but 529 of 529 remain"):
-            full = make_plan(replace(site.request, queries=None), "cpu")
+            full = make_plan(changed(site.request, queries=None), "cpu")
             reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
 
     def test_what_expired_is_followed_by_the_rest(self, site: Site, customer: Customer) -> None:
@@ -288,9 +288,9 @@ def test_progress_is_thin_and_knows_what_is_left(site: Site, monkeypatch: pytest
 def test_what_the_lender_protects_no_training_sets_free(site: Site) -> None:
     schema = infer_schema(loans(ROWS).frame, "decision")
     narrowed = {"features": {"age": {"protected": True}, "housing": {"immutable": True}}}
-    found = registered_schema("scores", schema, None, replace(site.request, overrides=narrowed))
+    found = registered_schema("scores", schema, None, changed(site.request, overrides=narrowed))
     assert found.features[found.index("housing")].immutable and found.features[found.index("age")].protected
-    lifted = replace(site.request, overrides={"features": {"age": {"protected": False}}})
+    lifted = changed(site.request, overrides={"features": {"age": {"protected": False}}})
     with pytest.raises(SchemaError, match="'age' is protected by the schema of ensemble 'scores'"):
         registered_schema("scores", schema, None, lifted)
 
@@ -299,9 +299,9 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
     """The ensemble reads a category by its number: another order would ask about another applicant."""
     schema = infer_schema(loans(ROWS).frame, "decision")
     listed = list(schema.features[schema.index("housing")].categories)
-    same = replace(site.request, overrides={"features": {"housing": {"categories": listed}}})
+    same = changed(site.request, overrides={"features": {"housing": {"categories": listed}}})
     assert registered_schema("scores", schema, None, same).features == schema.features
-    turned = replace(site.request, overrides={"features": {"housing": {"categories": listed[::-1]}}})
+    turned = changed(site.request, overrides={"features": {"housing": {"categories": listed[::-1]}}})
     with pytest.raises(ConflictError, match="order of its categories"):
         registered_schema("scores", schema, None, turned)
 
@@ -318,6 +318,6 @@ def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
         features = [{"name": "dependents", "kind": told}, {"name": "decision", "kind": "categorical"}]
         with site.database.writing() as connection:
             connection.execute(update(DatasetRow).values(schema={"features": features}))
-        request = replace(site.request, overrides={"features": overrides})
+        request = changed(site.request, overrides={"features": overrides})
         schema = read_study(bench, request, None).encoder.schema
         assert schema.features[schema.index("dependents")].kind is kind

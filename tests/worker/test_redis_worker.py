@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from app.settings import environment_of
 from app.train.queue import RedisQueue
 from tests.app.conftest import Customer
 from tests.app.redis_server import own_redis
-from tests.worker.site import Site, make_site, wait_until
+from tests.worker.site import Site, changed, make_site, wait_until
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def test_jobs_end_whatever_becomes_of_redis(
 ) -> None:
     with own_redis() as server:
         site = make_site(tmp_path, database, database_url, customer, redis_url=SecretStr(server.url))
-        refused = replace(site.request, label="nobody")
+        refused = changed(site.request, label="nobody")
         queue = RedisQueue(server.url)
 
         forgotten = site.submit(refused)

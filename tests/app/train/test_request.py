@@ -1,48 +1,86 @@
 """The training request: checked when it is made, and the same after a trip through the job's row."""
 
 import json
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from pydantic import ValidationError
 
-from app.train.request import MEMBER_NAMES, TrainRequest
+from app.train.request import MEMBER_NAMES, QUERIES_EACH, TrainRequest, TrainSettings
+from models.config import fast, paper
 from models.ensemble import recipes
-from models.errors import ConfigError, SchemaError
+from models.errors import ConfigError
 
-REQUEST = TrainRequest(uuid4())
+REQUEST = TrainRequest(model="loans", dataset_id=uuid4())
+STORED_BY_0_1 = {
+    "dataset_id": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11",
+    "label": None,
+    "overrides": {"features": {"age": {"direction": "up"}}},
+    "ensemble": None,
+    "members": ["knn", "forest"],
+    "mode": "tuned",
+    "preset": "paper",
+    "effort": 0.5,
+    "queries": 9,
+    "top_features": 3,
+    "seed": 7,
+    "activate": False,
+    "oracle_records": None,
+}
+"""The document of a job as version 0.1.0 wrote it."""
 
 
 def test_the_names_are_those_of_the_method() -> None:
     assert MEMBER_NAMES == recipes.MEMBER_NAMES
 
 
-def test_it_comes_back_from_json() -> None:
-    overrides = {"features": {"age": {"direction": "up"}}}
-    full = TrainRequest(uuid4(), "y", overrides, "scores", ("knn",), "tuned", "paper", 0.5, 9, 3, 7, False)
+def test_the_description_tells_the_queries_of_a_comparison() -> None:
+    described = TrainRequest.model_json_schema()["properties"]["oracle_records"]["description"]
+    assert QUERIES_EACH == 111 and "up to 111 queries" in described
+
+
+def test_it_comes_back_from_the_job_s_row() -> None:
+    full = TrainRequest.of_job(STORED_BY_0_1, "loans")
+    assert (full.members, full.mode, full.seed, full.activate) == (("knn", "forest"), "tuned", 7, False)
+    assert full.document() == STORED_BY_0_1
     for request in (REQUEST, full):
-        assert TrainRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+        assert TrainRequest.of_job(json.loads(json.dumps(request.document())), "loans") == request
+
+
+def test_a_later_version_s_field_is_left_out() -> None:
+    assert TrainRequest.of_job(STORED_BY_0_1 | {"colour": "red"}, "loans").document() == STORED_BY_0_1
+
+
+def test_the_body_names_its_data_set_either_way() -> None:
+    for name in ("dataset", "dataset_id"):
+        body = {"model": "loans", name: str(REQUEST.dataset_id), "members": None}
+        assert TrainRequest.model_validate(body) == REQUEST
+    with pytest.raises(ValidationError, match="colour"):
+        TrainRequest.model_validate({"model": "loans", "dataset": str(uuid4()), "colour": "red"})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"members": ("knn", "oracle")}, "no ensemble member 'oracle'"),
-        ({"members": ()}, "at least one member"),
-        ({"mode": "slow"}, "no ensemble mode 'slow'"),
-        ({"preset": "best"}, "no preset 'best'"),
+        ({"members": ["knn", "oracle"]}, "members.1 is 'oracle': input should be 'knn', "),
+        ({"members": []}, "members is "),
+        ({"mode": "slow"}, "mode is 'slow'"),
+        ({"preset": "best"}, "preset is 'best'"),
         ({"effort": 0.0}, "effort is 0.0"),
         ({"effort": 11.0}, "effort is 11.0"),
-        ({"queries": -1}, "query limit -1 is negative"),
+        ({"queries": -1}, "queries is -1"),
         ({"top_features": 0}, "top_features is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": "x"}, "seed is 'x'"),
     ],
 )
 def test_nonsense_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        replace(REQUEST, **change)  # type: ignore[arg-type]  # wrong values are the point
+        TrainRequest.of_job(STORED_BY_0_1 | change, "loans")
 
 
-def test_a_row_that_is_not_a_request() -> None:
-    with pytest.raises(SchemaError, match="'seed' of the training request"):
-        TrainRequest.from_json(REQUEST.to_json() | {"seed": "x"})
+def test_the_settings_become_the_method_s() -> None:
+    assert TrainSettings().to_config("cpu") == fast()
+    config = TrainSettings(preset="paper", effort=0.5, top_features=3).to_config("cuda:1")
+    assert (config.device, config.top_features, config.queries) == ("cuda:1", 3, paper().queries)
+    assert config.generator.epochs == 400

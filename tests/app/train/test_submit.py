@@ -1,6 +1,5 @@
 """A training is refused at once where that needs no training; else its row is there before the bell rings."""
 
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -19,6 +18,7 @@ from app.train.request import TrainRequest
 from app.train.service import cancel
 from models.errors import ConfigError, DataError
 from tests.app.conftest import Customer
+from tests.worker.site import changed
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -48,16 +48,16 @@ def request_(database: Database, customer: Customer) -> TrainRequest:
     with database.writing() as connection:
         described = NewDataset("loans", "datasets/x", "0" * 64, 9, "approved", schema, None)
         service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
-    return TrainRequest(dataset_id)
+    return TrainRequest(model="model", dataset_id=dataset_id)
 
 
 def test_the_row_is_there_before_the_bell(database: Database, customer: Customer, request_: TrainRequest) -> None:
     bell = Bell(database, customer.tenant_id)
-    row = train_service.submit(database, bell, customer.tenant_id, "model", request_, 1)
+    row = train_service.submit(database, bell, customer.tenant_id, request_, 1)
     assert bell.rung == [row.id] and row.state == "queued"
-    assert TrainRequest.from_json(row.request) == request_
+    assert TrainRequest.of_job(row.request, row.model_name) == request_
     with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
-        train_service.submit(database, bell, customer.tenant_id, "model", request_, 1)
+        train_service.submit(database, bell, customer.tenant_id, request_, 1)
     assert cancel(database, customer.tenant_id, row.id).state == "cancelled"
     with pytest.raises(ConflictError, match="is cancelled already"):
         cancel(database, customer.tenant_id, row.id)
@@ -72,20 +72,20 @@ def test_what_is_refused_at_once(database: Database, customer: Customer, request
         directory.describe_remote(connection, customer.tenant_id, ensemble_id, "1", {"classes": []}, [], None)
 
     def submit(model: str, request: TrainRequest, tenant_id: int = customer.tenant_id) -> None:
-        train_service.submit(database, bell, tenant_id, model, request, 9)
+        train_service.submit(database, bell, tenant_id, changed(request, model=model), 9)
 
     with pytest.raises(NotFoundError, match="no data set"):
-        submit("model", replace(request_, dataset_id=uuid4()))
+        submit("model", changed(request_, dataset_id=uuid4()))
     with pytest.raises(NotFoundError, match="no data set"):
         submit("model", request_, customer.tenant_id + 1)
     with pytest.raises(DataError, match="no label column 'nobody'; the columns are age, income, approved"):
-        submit("model", replace(request_, label="nobody"))
+        submit("model", changed(request_, label="nobody"))
     with pytest.raises(NotFoundError, match="no registered ensemble 'loans'"):
-        submit("model", replace(request_, ensemble="loans"))
+        submit("model", changed(request_, ensemble="loans"))
     with pytest.raises(ConflictError, match="'scores' is a registered ensemble"):
         submit("scores", request_)
-    submit("model", replace(request_, ensemble="scores"))
-    submit("loans", replace(request_, label="income"))
+    submit("model", changed(request_, ensemble="scores"))
+    submit("loans", changed(request_, label="income"))
     assert len(bell.rung) == 2
 
 
@@ -95,7 +95,9 @@ def test_a_data_set_without_a_label(database: Database, customer: Customer) -> N
         described = NewDataset("loans", "datasets/x", "0" * 64, 9, None, {"features": [{"name": "age"}]}, None)
         service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
     with pytest.raises(ConfigError, match="uploaded without a label; name the label column"):
-        train_service.submit(database, Bell(database, 0), customer.tenant_id, "model", TrainRequest(dataset_id), 9)
+        train_service.submit(
+            database, Bell(database, 0), customer.tenant_id, TrainRequest(model="model", dataset_id=dataset_id), 9
+        )
 
 
 def test_a_spawned_process_has_the_same_settings(
