@@ -8,11 +8,14 @@ import torch
 
 from models.arrays import Targets
 from models.config import Config, FlowConfig, SurrogateConfig
+from models.data.schema import Feature, Kind
 from models.model import Calibration, RecourseModel
 from models.search.candidates import Candidates, generate, measure
 from models.search.local_search import CHANGE_PENALTY, count_changes, objective, polish
 from models.space.constraints import Constraints, compile_constraints, violations
+from models.space.encoding import Encoder
 from models.space.feasible import FeasibleSet
+from tests.fakes.plane import linear_model, plane
 from tests.models.tiny import TINY, Task, feasible_by_schema, other_class, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
@@ -97,3 +100,35 @@ def test_a_record_alone_has_the_bits_that_it_has_among_500(loans_task: Task, con
         alone = polish(model, start.take_rows(one), target[one], feasible.row(row), cost_weight[one], 3)
         for mine, theirs in zip(alone.parts, together.parts, strict=True):
             np.testing.assert_array_equal(mine[0], theirs[row])
+
+
+def test_a_change_that_gains_less_than_its_penalty_is_put_back_however_many_moves_look_better() -> None:
+    """Its own category loses 0.0021 of agreement and cost, and saves the penalty of a change; other moves lose less."""
+    idle = tuple(f"idle-{position}" for position in range(12))
+    numbers = plane("pinned", *idle).schema
+    category = Feature("category", Kind.CATEGORICAL, categories=("own", "other"))
+    width = len(numbers.features)
+    schema = replace(numbers, features=(*numbers.features, category))
+    encoder = Encoder(schema, np.zeros(width + 1), np.zeros(width + 1), np.ones(width + 1))
+    model = linear_model(encoder, [*[0.0] * width, -0.0066, 0.0])
+    origin, record = np.zeros((1, width + 1)), np.zeros((1, 1, width + 1))
+    # The pinned number makes the steps of all others cost little.
+    feasible = compile_constraints(schema, Constraints(ranges={"pinned": (3.0, 3.0)}), origin)
+    record[0, 0, [0, width]] = 3.0, 1.0
+    target, weight = np.ones(1, dtype=np.int64), np.array([0.002])
+    start = measure(model, record, target, encoder.encode(origin))
+    polished = polish(model, start, target, feasible, weight, 5)
+    assert polished.records[0, 0].tolist() == [3.0, *[0.0] * width]
+    gain = objective(polished, origin, weight)[0, 0] - objective(start, origin, weight)[0, 0]
+    assert gain == pytest.approx(0.0019, abs=2e-4)
+
+
+def test_polishing_ends_at_the_optimum_that_calculus_knows() -> None:
+    """One number: the agreement a rises by a (1 - a) per step, until that is the cost weight."""
+    model = linear_model(plane("x"), [1.0], bias=-3.0)
+    origin, target, weight = np.zeros((1, 1)), np.ones(1, dtype=np.int64), np.array([0.1])
+    feasible = compile_constraints(model.encoder.schema, Constraints(), origin)
+    start = measure(model, np.array([[[8.0]]]), target, origin)
+    polished = polish(model, start, target, feasible, weight, 30)
+    best = 3.0 + np.log((1 + np.sqrt(1 - 4 * 0.1)) / (1 - np.sqrt(1 - 4 * 0.1)))
+    assert polished.records[0, 0, 0] == pytest.approx(best, abs=0.15)
