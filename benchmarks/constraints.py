@@ -6,7 +6,6 @@ benchmarks.quality where they are there. Writes benchmarks/results/constraints.j
 
 import argparse
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 
-from benchmarks.quality_cache import TrainingCache
-from benchmarks.quality_store import Job, write_whole
+from benchmarks.quality.cache import TrainingCache
+from benchmarks.quality.summary import Job
+from benchmarks.store import CACHE, RESULTS, Places, write_whole
 from models.config import SearchConfig, fast
 from models.data.records import Value, check_record
 from models.data.schema import Direction, Feature
@@ -28,7 +28,6 @@ from models.search.answers import Explanation
 from models.search.search import explain
 from models.space.constraints import Constraints, Range
 
-HERE = Path(__file__).parent
 MIXED = ("loans", "adult", "compas")
 RECORDS = 40
 """Records that share one drawn set of constraints."""
@@ -52,21 +51,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--datasets", nargs="+", default=list(MIXED))
-    parser.add_argument("--cache", type=Path, default=HERE / "cache")
+    parser.add_argument("--cache", type=Path, default=CACHE)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    folder = os.environ.get("RECOURSE_DATA")
+    places = Places.of(options.cache)
     outcomes = []
     for name in options.datasets:
         job = Job(name, 0, "quick", 200)
-        study = make_study(load(name, Path(folder) if folder else None, seed=0), 0)
-        cache = TrainingCache(options.cache)
+        study = make_study(load(name, places.data, seed=0), 0)
+        cache = TrainingCache(places.cache)
         ensemble = cache.ensemble(job, study)
         model, _ = cache.model(job, study, ensemble, fast())
         outcome = measure(name, model, ensemble, study, options.requests // len(options.datasets) + 1)
         Console(stderr=True).print(outcome)
         outcomes.append({key: getattr(outcome, key) for key in Outcome.__slots__})
-    write_whole(HERE / "results" / "constraints.json", json.dumps(outcomes, indent=1))
+    write_whole(RESULTS / "constraints.json", json.dumps(outcomes, indent=1))
 
 
 def measure(name: str, model: RecourseModel, ensemble: LocalEnsemble, study: Study, requests: int) -> Outcome:

@@ -9,8 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks.experiments.catalogue import NAMES
-from benchmarks.experiments.command import add_options, find_experiment, run_experiment
+from benchmarks.experiments.command import NAMES, add_options, find_experiment, run_experiment
 from benchmarks.report import write_reports
 
 

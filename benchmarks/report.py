@@ -1,20 +1,57 @@
 """REPORT.md and REPORT.html from the results on disk: `python -m benchmarks.report`. Every mark is computed."""
 
 import argparse
+import base64
+import html
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.experiments.catalogue import catalogue
-from benchmarks.experiments.experiment import Experiment, Row
-from benchmarks.experiments.store import Rows, Times, read_times, results_folder
+from markdown_it import MarkdownIt
+
+from benchmarks.experiments.command import CATALOGUE
+from benchmarks.experiments.experiment import Experiment, Row, Rows, Times, read_times, results_folder
 from benchmarks.experiments.tables import LEGEND, cells_of, how_it_ran, markdown_table, write_notes, write_table
-from benchmarks.quality import RESULTS
-from benchmarks.quality_store import write_whole
-from benchmarks.report_html import html_page
-from benchmarks.report_verdict import meeting_table, opening
+from benchmarks.experiments.verdict import meeting_table, opening
+from benchmarks.store import RESULTS, write_whole
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1rem 0; }
+th, td { border: 1px solid #8884; padding: 0.25rem 0.6rem; text-align: left; white-space: nowrap; }
+img { max-width: 100%; background: white; }
+td.beats { background: #2a93; } td.matches { background: #dc34; } td.short { background: #d334; }
+@media (prefers-color-scheme: dark) { body { background: #16181c; color: #ddd; } a { color: #8bf; } }
+"""
+MARKS = {"▲": "beats", "≈": "matches", "▼": "short"}
+
+
+def html_page(page: str, folder: Path) -> str:
+    """page: the report in Markdown, its pictures by paths from `folder`"""
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(page)
+    body = "".join(_coloured(body))
+    body = re.sub(r'<img src="([^"]+)"', lambda found: f'<img src="{_inside(folder / found.group(1))}"', body)
+    title = html.escape(page.partition("\n")[0].removeprefix("# "))
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head><body>\n{body}</body></html>\n'
+
+
+def _coloured(body: str) -> Iterator[str]:
+    """Cells by their marks"""
+    for part in re.split(r"(?=<td>)", body):
+        mark = next((name for sign, name in MARKS.items() if sign in part.partition("</td>")[0]), None)
+        yield part.replace("<td>", f'<td class="{mark}">', 1) if mark and part.startswith("<td>") else part
+
+
+def _inside(path: Path) -> str:
+    """The picture as data, so that the page stands alone; its path where there is none"""
+    if not path.is_file():
+        return html.escape(str(path))
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
 
 OURS_FIRST = ("densityflow", "full", "endpoint", "nce")
 """Variants that are the method itself, as published; the others are rivals or variations."""
@@ -52,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_reports(results: Path) -> None:
-    sections = [find_section(experiment, results) for experiment in catalogue()]
+    sections = [find_section(experiment, results) for experiment in CATALOGUE.values()]
     times = {mode: read_times(results_folder(results, mode == "quick")) for mode in ("full", "quick")}
     page = write_report(sections, times)
     results.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""The paper's experiments, one small file each: `python -m benchmarks.experiments.NAME`; benchmarks.paper runs all."""
+"""The paper's experiments: `python -m benchmarks.experiments NAME`; `python -m benchmarks.paper` runs all of them."""

@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from benchmarks.quality_cache import TrainingCache
-from benchmarks.quality_run import Places, config_for
-from benchmarks.quality_store import Job
+from benchmarks.quality.cache import TrainingCache
+from benchmarks.quality.run import config_for
+from benchmarks.quality.summary import Job
+from benchmarks.store import Places
 from models.arrays import Records, Targets
 from models.config import Config, SearchConfig
 from models.datasets import load

@@ -1,4 +1,4 @@
-"""The command of an experiment: run what is not finished, keep each run as it ends, write the table and the picture."""
+"""`python -m benchmarks.experiments NAME`: run what is not finished, keep each run, write the table and the picture."""
 
 import argparse
 import os
@@ -6,20 +6,44 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.experiments import disagreement, paths, sex, spearman, surface, table2
 from benchmarks.experiments.bench import Bench, Settings, quick_settings
-from benchmarks.experiments.experiment import Experiment, Measured
-from benchmarks.experiments.store import Rows, add_time, forget_time, results_folder, write_rows
+from benchmarks.experiments.experiment import (
+    Experiment,
+    Measured,
+    Rows,
+    add_time,
+    forget_time,
+    results_folder,
+    write_rows,
+)
+from benchmarks.experiments.sweeps import READINGS, SWEEPS
 from benchmarks.experiments.tables import how_it_ran, write_page
-from benchmarks.quality import CACHE, RESULTS, parse_seeds
-from benchmarks.quality_run import Places
-from benchmarks.quality_store import write_whole
+from benchmarks.quality.run import parse_seeds
+from benchmarks.store import CACHE, RESULTS, Places, write_whole
 from models.errors import RecourseError
+
+CATALOGUE = {
+    experiment.name: experiment
+    for experiment in (
+        table2.EXPERIMENT,
+        *READINGS,
+        paths.TRAJECTORIES,
+        paths.AGREEMENT,
+        disagreement.EXPERIMENT,
+        spearman.EXPERIMENT,
+        surface.EXPERIMENT,
+        sex.EXPERIMENT,
+        *SWEEPS,
+    )
+}
+"""Every experiment by its name, in the order of the report; those that train nothing of their own come first."""
+NAMES = tuple(CATALOGUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +65,17 @@ class Outcome:
     result: Measured | RecourseError
 
 
-def main(experiment: Experiment, arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run one experiment; 1 where a run failed, else 0"""
-    command = f"python -m benchmarks.experiments.{experiment.name}"
-    parser = argparse.ArgumentParser(prog=command, description=experiment.title)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.experiments", description=__doc__)
+    parser.add_argument("name", choices=CATALOGUE, metavar="NAME", help=f"of {', '.join(NAMES)}")
     add_options(parser)
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help="instead of the experiment's own")
-    parser.add_argument("--variants", nargs="+", choices=experiment.full.variants, metavar="NAME")
+    parser.add_argument("--variants", nargs="+", metavar="NAME", help="instead of all of the experiment's own")
     options = parser.parse_args(arguments)
+    experiment = find_experiment(options.name)
+    if unknown := sorted(set(options.variants or ()) - set(experiment.full.variants)):
+        parser.error(f"there is no variant '{unknown[0]}'; the variants are {', '.join(experiment.full.variants)}")
     return run_experiment(experiment, options, options.datasets, options.variants)
 
 
@@ -81,8 +108,7 @@ def run_experiment(
     failures, began = 0, time.monotonic()
     if options.fresh:
         forget_time(folder, experiment.name)
-    data = os.environ.get("RECOURSE_DATA")
-    places = Places(Path(data) if data else None, options.cache)
+    places = Places.of(options.cache)
     for outcome in in_workers([unit for unit in units if unit.variants], settings_of(options), places, options.workers):
         failures += _keep(outcome, store, console)
         add_time(folder, experiment.name, time.monotonic() - began, options.workers)
@@ -108,9 +134,7 @@ def publish(experiment: Experiment, store: Rows, folder: Path, quick: bool) -> N
 
 
 def find_experiment(name: str) -> Experiment:
-    found = import_module(f"benchmarks.experiments.{name}").EXPERIMENT
-    assert isinstance(found, Experiment)
-    return found
+    return CATALOGUE[name]
 
 
 def in_workers(units: Sequence[Unit], settings: Settings, places: Places, workers: int) -> Iterator[Outcome]:

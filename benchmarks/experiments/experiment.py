@@ -1,4 +1,4 @@
-"""What an experiment is: data sets and variants, the figures of one run of one variant, and how they are drawn."""
+"""What an experiment is: data sets and variants, the figures of one run of one variant, and its rows on disk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from benchmarks.experiments.bench import Bench
+import json
+from dataclasses import asdict
 
+from benchmarks import store
+from models.errors import ArtifactError
+
+TIMES = "times.json"
+Times: TypeAlias = dict[str, dict[str, float]]
+"""The seconds by the clock of each experiment, by the number of workers."""
 Better: TypeAlias = Literal["higher", "lower", "neither"]
 
 
@@ -89,3 +97,62 @@ class Experiment:
 REAL = ("adult", "compas", "heloc", "blood")
 SYNTHETIC = ("moons", "circles", "spirals", "chessboard")
 VALIDITY, COST = Measure("validity", "higher"), Measure("cost", "lower")
+
+
+class Rows:
+    """The rows of one experiment; a quick run has its own folder, so that it never takes the place of a full one."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / f"{name}.json"
+        self.rows = _read(self.path)
+
+    def finished(self, dataset: str, seed: int, variant: str) -> bool:
+        return any((row.dataset, row.seed, row.variant) == (dataset, seed, variant) for row in self.rows)
+
+    def put(self, dataset: str, seed: int, variant: str, measured: Measured) -> None:
+        """Keep a run; what the same data set, seed and variant had before goes"""
+        place = (dataset, seed, variant)
+        kept = [row for row in self.rows if (row.dataset, row.seed, row.variant) != place]
+        self.rows = [*kept, Row(*place, measured.values, measured.curves, measured.note)]
+        write_rows(self.path, self.rows)
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    store.write_rows(path, map(_rounded, rows))
+
+
+def results_folder(results: Path, quick: bool) -> Path:
+    return results / "paper" / ("quick" if quick else "full")
+
+
+def add_time(folder: Path, name: str, seconds: float, workers: int) -> None:
+    """Count the time by the clock that an experiment took, over all runs that brought it where it is"""
+    times = read_times(folder)
+    before = times.get(name, {}).get(str(workers), 0.0)
+    times[name] = times.get(name, {}) | {str(workers): round(before + seconds, 1)}
+    store.write_whole(folder / TIMES, json.dumps(times, indent=1) + "\n")
+
+
+def forget_time(folder: Path, name: str) -> None:
+    times = read_times(folder)
+    if times.pop(name, None) is not None:
+        store.write_whole(folder / TIMES, json.dumps(times, indent=1) + "\n")
+
+
+def read_times(folder: Path) -> Times:
+    path = folder / TIMES
+    times: Times = json.loads(path.read_text()) if path.exists() else {}
+    return times
+
+
+def _rounded(row: Row) -> dict[str, object]:
+    """Six digits: a curve is drawn, not computed with"""
+    curves = {name: [float(f"{value:.6g}") for value in values] for name, values in row.curves.items()}
+    return asdict(row) | {"curves": curves}
+
+
+def _read(path: Path) -> list[Row]:
+    try:
+        return [Row(**row) for row in store.read_rows(path)]
+    except TypeError as error:
+        raise ArtifactError(f"'{path}' does not hold the rows of an experiment; delete it to start anew.") from error

@@ -1,13 +1,12 @@
 """Every method of the comparison by name: ours, the limit, and the rivals."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.experiments.answers import Answers, answer
+from benchmarks.experiments.answers import Answers, answer, processor_seconds
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.distillation import with_queries
-from benchmarks.experiments.processor import processor_seconds
 from benchmarks.rivals.argument import Argument
 from benchmarks.rivals.betarce import BetaRce
 from benchmarks.rivals.ceflow import CeFlow
@@ -58,6 +57,14 @@ def answers_of(bench: Bench, method: str) -> Answers:
         return _limit(bench)
     count = bench.settings.slow_records if method in SLOW else bench.settings.records
     return rival_answers(bench, RIVALS[method](), bench.cases.first(count))
+
+
+def with_queries(config: Config, budget: int) -> Config:
+    """The same rounds with fewer or more queries each; without a query there is no round"""
+    rounds = config.distill.rounds
+    if budget < rounds:
+        return replace(config, distill=replace(config.distill, rounds=0))
+    return replace(config, distill=replace(config.distill, queries=budget // rounds))
 
 
 def config_of(bench: Bench, method: str) -> Config:

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from benchmarks.experiments.experiment import Measure, Row
 from benchmarks.experiments.published import PAPER
-from benchmarks.experiments.summary import summarise
+from benchmarks.experiments.tables import summarise
 
 COLOURS = (
     *("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"),

@@ -1,12 +1,9 @@
-"""Does the minority keep its sex on Adult? `python -m benchmarks.experiments.sex`"""
-
-import sys
+"""Does the minority keep its sex on Adult?"""
 
 import numpy as np
 
 from benchmarks.experiments.answers import answer
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import Experiment, Measure, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
 from models.arrays import Records
@@ -74,6 +71,3 @@ EXPERIMENT = Experiment(
     run=run,
     draw=draw_bars("sex", (FEMALE,)),
 )
-
-if __name__ == "__main__":
-    sys.exit(main(EXPERIMENT))

@@ -1,6 +1,5 @@
-"""Does the density score rank records as other estimators do? `python -m benchmarks.experiments.spearman`"""
+"""Does the density score rank records as other estimators do?"""
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -19,7 +18,6 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import REAL, Experiment, Measure, Measured, Scope
 from benchmarks.experiments.pictures import draw_bars
 from models.arrays import Encoded
@@ -147,6 +145,3 @@ EXPERIMENT = Experiment(
     run=run,
     draw=draw_bars("spearman", (RHO,)),
 )
-
-if __name__ == "__main__":
-    sys.exit(main(EXPERIMENT))

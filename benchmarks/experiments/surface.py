@@ -1,6 +1,5 @@
-"""The trade-off surface over lambda_valid and lambda_cost. `python -m benchmarks.experiments.surface`"""
+"""The trade-off surface over lambda_valid and lambda_cost."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,10 +7,9 @@ import numpy as np
 
 from benchmarks.experiments.answers import answer, cost_and_validity
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import COST, VALIDITY, Experiment, Measured, Row, Scope
 from benchmarks.experiments.pictures import panels, save
-from benchmarks.experiments.summary import mean_of
+from benchmarks.experiments.tables import mean_of
 from models.config import SearchConfig
 
 VALID, COSTS = (1.0, 1.25, 1.5, 1.75, 2.0), (0.2, 0.3, 0.4, 0.5, 0.6)
@@ -63,6 +61,3 @@ EXPERIMENT = Experiment(
     run=run,
     draw=draw,
 )
-
-if __name__ == "__main__":
-    sys.exit(main(EXPERIMENT))

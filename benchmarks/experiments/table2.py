@@ -1,6 +1,5 @@
-"""Table 2: cost and validity of every method on the eight data sets. `python -m benchmarks.experiments.table2`"""
+"""Table 2: cost and validity of every method on the eight data sets."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,12 +8,11 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
 from benchmarks.experiments.answers import Answers, answer, cost_and_validity, figures
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.command import main
 from benchmarks.experiments.experiment import COST, REAL, SYNTHETIC, VALIDITY, Experiment, Measure, Measured, Row, Scope
 from benchmarks.experiments.methods import DIALS, METHODS, OURS, VERIFIED, answers_of, config_of
 from benchmarks.experiments.pictures import COLOURS, PAPER_COLOUR, panels, save
 from benchmarks.experiments.published import PAPER
-from benchmarks.experiments.summary import mean_curve, mean_of
+from benchmarks.experiments.tables import mean_curve, mean_of
 from models.config import SearchConfig
 from models.search.frontier import COST_WEIGHTS
 
@@ -152,6 +150,3 @@ EXPERIMENT = Experiment(
     run=run,
     draw=draw,
 )
-
-if __name__ == "__main__":
-    sys.exit(main(EXPERIMENT))

@@ -10,13 +10,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.quality import Outcome, complete, main, parse_seeds
-from benchmarks.quality_cache import TRAINING, TrainingCache, source_digest
-from benchmarks.quality_picture import draw_picture
-from benchmarks.quality_report import METHODS, write_report
-from benchmarks.quality_run import Places, config_for, run_job
-from benchmarks.quality_store import QUALITY_FILE, FrontierRow, Job, Store, write_whole
-from benchmarks.quality_summary import Summary, mark, mean_frontier, reaches_the_limit, summarise, validity_at
+from benchmarks.quality.__main__ import Outcome, complete, main
+from benchmarks.quality.cache import TRAINING, TrainingCache, source_digest
+from benchmarks.quality.report import METHODS, draw_picture, write_report
+from benchmarks.quality.run import config_for, parse_seeds, run_job
+from benchmarks.quality.summary import (
+    QUALITY_FILE,
+    FrontierRow,
+    Job,
+    Store,
+    Summary,
+    mark,
+    mean_frontier,
+    reaches_the_limit,
+    summarise,
+    validity_at,
+)
+from benchmarks.store import Places, write_whole
 from models.config import fast
 from models.datasets.dataset import make_study
 from models.datasets.synthetic import four_blobs

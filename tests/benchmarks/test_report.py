@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments.experiment import Measured, Row
-from benchmarks.experiments.store import Rows, add_time, results_folder
+from benchmarks.experiments.experiment import Measured, Row, Rows, add_time, results_folder
+from benchmarks.experiments.verdict import meeting_table, meetings, opening
 from benchmarks.report import main
-from benchmarks.report_verdict import meeting_table, meetings, opening
 from tests.benchmarks.experiments.rows import dial, row
 
 OURS = dial("moons", [1.0, 0.5, 0.2], [0.99, 0.8, 0.4])

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.service_client import Load, measure
-from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, Turn, write
-from benchmarks.service_soak import soak_of, write_soaks
+from benchmarks.service.engine import Engine
+from benchmarks.service.load import Load, measure
+from benchmarks.service.report import Point, Report, Turn, soak_of, write, write_soaks
 
 POINT = Point(
     clients=1,

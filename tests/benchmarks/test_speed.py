@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import speed
-from benchmarks.speed import Scale, main
-from benchmarks.speed_figures import Race, Run
-from benchmarks.speed_report import figures_of
+from benchmarks.speed import __main__ as speed
+from benchmarks.speed.__main__ import Scale, main
+from benchmarks.speed.report import Race, Run, figures_of
 
 PAPER = Run("paper", 0.01, 200, 20_000, 3, 100.0, 0.80, 1.0)
 FAST = Run("fast", 0.1, 90, 900, 20, 4.0, 0.85, 0.95)

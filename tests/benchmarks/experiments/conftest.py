@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.experiments.bench import Bench, Settings
-from benchmarks.quality_run import Places
+from benchmarks.store import Places
 from tests.models.tiny import TINY
 
 SETTINGS = Settings(quick=True, records=12, slow_records=3, members=("knn", "mlp"), base=TINY)

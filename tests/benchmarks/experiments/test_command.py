@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.experiments import command, plausibility
+from benchmarks.experiments import command
 from benchmarks.experiments.bench import Bench, Settings
 from benchmarks.experiments.command import Unit, in_workers, main
-from benchmarks.experiments.experiment import COST, VALIDITY, Experiment, Measured, Scope
+from benchmarks.experiments.experiment import (
+    COST,
+    VALIDITY,
+    Experiment,
+    Measured,
+    Rows,
+    Scope,
+    add_time,
+    forget_time,
+    read_times,
+)
 from benchmarks.experiments.pictures import draw_bars
-from benchmarks.experiments.store import Rows, add_time, forget_time, read_times
-from benchmarks.quality_run import Places
+from benchmarks.store import Places
 from models.errors import ArtifactError, DataError, RecourseError
 
 SCOPE = Scope(("moons", "circles"), ("one", "two"))
@@ -36,9 +45,9 @@ def run_it(
         return answer(bench, variant)
 
     made = experiment(run)
-    monkeypatch.setattr(command, "find_experiment", lambda name: made)
+    monkeypatch.setitem(command.CATALOGUE, made.name, made)
     monkeypatch.setattr(command, "Console", lambda **options: Console(file=io.StringIO()))
-    return main(made, ["--results", str(folder), "--cache", str(folder), *arguments]), ran
+    return main([made.name, "--results", str(folder), "--cache", str(folder), *arguments]), ran
 
 
 def fine(bench: Bench, variant: str) -> Measured:
@@ -107,7 +116,7 @@ def test_an_experiment_takes_its_runs_from_another_and_writes_its_own_files(tmp_
     folder = tmp_path / "paper" / "quick"
     Rows(folder, "table2").put("spirals", 0, "argument", Measured({"lof": 1.1, "isoforest": 0.5, "cost": 0.4}))
     options = ["--quick", "--variants", "argument", "--results", str(tmp_path), "--cache", str(tmp_path)]
-    assert main(plausibility.EXPERIMENT, options) == 0
+    assert main(["plausibility", *options]) == 0
     page = (folder / "plausibility.md").read_text()
     assert "| spirals | argument | 1 | 1.10 (paper: 1.16) ▲ beats | 0.50 (paper: 0.5) ▲ beats |" in page
     assert {path.suffix for path in folder.glob("plausibility.*")} == {".json", ".md", ".png"}

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.experiments import ablation, distillation, proxies, sex, spearman, surface, table2
+from benchmarks.experiments import sex, spearman, surface, sweeps, table2
 from benchmarks.experiments.bench import Bench, Settings, quick_settings
-from benchmarks.experiments.catalogue import NAMES, catalogue
-from benchmarks.experiments.command import find_experiment
+from benchmarks.experiments.command import CATALOGUE, find_experiment
 from benchmarks.experiments.experiment import Row
-from benchmarks.experiments.methods import LEAN, METHODS, answers_of, config_of
+from benchmarks.experiments.methods import LEAN, METHODS, answers_of, config_of, with_queries
 from benchmarks.experiments.pictures import COLOURS
-from benchmarks.quality_run import Places
+from benchmarks.store import Places
 from models.config import fast
 from models.datasets.dataset import Dataset, make_study
 from models.ensemble.votes import votes
@@ -56,8 +55,7 @@ def test_a_run_has_every_measure_and_a_picture(bench: Bench, tmp_path: Path, nam
 
 
 def test_every_experiment_of_the_issue_is_there() -> None:
-    assert len(catalogue()) == len(set(NAMES)) == 18
-    assert all(experiment.name == name for experiment, name in zip(catalogue(), NAMES, strict=True))
+    assert len(CATALOGUE) == 18
 
 
 def test_the_methods_answer_the_same_cases_and_their_queries_are_counted(bench: Bench) -> None:
@@ -76,15 +74,15 @@ def test_the_methods_answer_the_same_cases_and_their_queries_are_counted(bench: 
 
 def test_variants_are_other_trainings_and_share_those_that_are_the_same(bench: Bench) -> None:
     config = fast()
-    assert ablation.config_of(config, "full") == proxies.config_of(config, "nce") == config
-    assert ablation.config_of(config, "without density") == proxies.config_of(config, "none") != config
-    assert distillation.with_queries(config, 480) == config
-    assert distillation.with_queries(config, 0) == ablation.config_of(config, "without distillation")
-    assert [distillation.with_queries(config, int(budget)).queries for budget in distillation.BUDGETS] == [
-        int(budget) for budget in distillation.BUDGETS
+    assert sweeps.without_part(config, "full") == sweeps.with_proxy(config, "nce") == config
+    assert sweeps.without_part(config, "without density") == sweeps.with_proxy(config, "none") != config
+    assert with_queries(config, 480) == config
+    assert with_queries(config, 0) == sweeps.without_part(config, "without distillation")
+    assert [with_queries(config, int(budget)).queries for budget in sweeps.BUDGETS] == [
+        int(budget) for budget in sweeps.BUDGETS
     ]
     assert config_of(bench, "densityflow").queries == bench.config.queries
-    assert config_of(bench, LEAN) == distillation.with_queries(bench.varied_config, 240)
+    assert config_of(bench, LEAN) == with_queries(bench.varied_config, 240)
 
 
 def test_a_quick_run_and_varied_trainings_have_the_same_queries_and_fewer_steps(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from benchmarks.experiments.catalogue import catalogue
+from benchmarks.experiments.command import CATALOGUE
 from benchmarks.experiments.experiment import Better, Measure
 from benchmarks.experiments.published import FIVE, PAPER, Figure
-from benchmarks.experiments.summary import Mark, summarise
-from benchmarks.experiments.tables import write_cell
+from benchmarks.experiments.tables import Mark, summarise, write_cell
 from models.evaluation.evaluation import PUBLISHED
 from tests.benchmarks.experiments.rows import row
 
@@ -52,7 +51,7 @@ def test_table_2_is_the_table_that_the_rest_of_the_project_knows() -> None:
 
 
 def test_every_figure_of_the_paper_has_a_cell_to_stand_in() -> None:
-    experiments = {experiment.name: experiment for experiment in catalogue()}
+    experiments = {experiment.name: experiment for experiment in CATALOGUE.values()}
     for name, figures in PAPER.items():
         experiment = experiments[name]
         measures = {measure.name for measure in experiment.measures}
@@ -63,6 +62,6 @@ def test_every_figure_of_the_paper_has_a_cell_to_stand_in() -> None:
 
 
 def test_what_is_quick_is_part_of_what_is_full_or_a_smaller_data_set() -> None:
-    for experiment in catalogue():
+    for experiment in CATALOGUE.values():
         assert set(experiment.quick.variants) <= set(experiment.full.variants)
         assert experiment.source is None or set(experiment.quick.datasets) <= set(experiment.full.datasets)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.experiments.uncertainty import bootstrap, mutual_information, rank_correlation, tail_ratio, variance
+from benchmarks.experiments.disagreement import bootstrap, mutual_information, rank_correlation, tail_ratio, variance
 
 SURE, UNSURE = (0.0, 1.0), (0.5, 0.5)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.rivals.betarce import BetaConfig, BetaRce, votes_needed
-from benchmarks.rivals.spheres import SphereConfig, grow_spheres, layer_points
+from benchmarks.rivals.betarce import BetaConfig, BetaRce, SphereConfig, grow_spheres, layer_points, votes_needed
 from models.arrays import Records
 from tests.benchmarks.rivals.planes import Thresholds, problem
 

@@ -6,7 +6,6 @@ benchmarks/cache/. Only the trainings of `fast` that race against `paper` are al
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -17,12 +16,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from benchmarks.quality_cache import TrainingCache
-from benchmarks.quality_store import Job, write_whole
-from benchmarks.speed_figures import Figure, Latency, Race, Throughput
-from benchmarks.speed_report import figures_of, write_report
-from benchmarks.speed_search import latency, throughput
-from benchmarks.speed_training import Judge, kept_paper, race, run_paper
+from benchmarks.quality.cache import TrainingCache
+from benchmarks.quality.summary import Job
+from benchmarks.speed.report import Latency, Race, Throughput, figures_of, write_report
+from benchmarks.speed.search import latency, throughput
+from benchmarks.speed.training import Judge, kept_paper, race, run_paper
+from benchmarks.store import CACHE, RESULTS, Places, write_rows, write_whole
 from models.config import fast, paper
 from models.datasets import load
 from models.datasets.dataset import Study, make_study
@@ -30,8 +29,6 @@ from models.ensemble.recipes import MEMBER_NAMES
 from models.evaluation.evaluation import Cases, choose_cases
 from models.model import RecourseModel
 
-HERE = Path(__file__).parent
-RESULTS, CACHE = HERE / "results", HERE / "cache"
 EFFORTS = (0.05, 0.1, 0.25, 0.5, 1.0)
 PAPER_SHARES = {"spirals": 1.0, "heloc": 0.15}
 """The share of its epochs that `paper` runs, to the end of its decay: all of them take four hours on HELOC."""
@@ -99,16 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loads = f"{load_before:.1f} at the start and {os.getloadavg()[0]:.1f} at the end"
     busy = f"load average {loads}, on {os.cpu_count()} cores"
     figures = figures_of(races, throughputs, latencies, busy)
-    options.results.mkdir(parents=True, exist_ok=True)
-    write_whole(options.results / "speed.json", as_json(figures))
+    write_rows(options.results / "speed.json", map(asdict, figures))
     write_whole(options.results / "SPEED.md", write_report(races, throughputs, latencies, busy))
     return 0
 
 
 def prepare(name: str, cache: Path, members: Sequence[str], scale: Scale) -> Stage:
     """The study of seed 0, its `quick` ensemble, the test records that all of its models classify correctly; `fast`"""
-    folder = os.environ.get("RECOURSE_DATA")
-    study = make_study(load(name, Path(folder) if folder else None, seed=0), 0)
+    places = Places.of(cache)
+    study = make_study(load(name, places.data, seed=0), 0)
     trained, job = TrainingCache(cache, members), Job(name, 0, "quick", scale.judged)
     ensemble = trained.ensemble(job, study)
     model, _ = trained.model(job, study, ensemble, fast().scaled(scale.searched))
@@ -119,10 +115,6 @@ def _repeated(cases: Cases, scale: Scale) -> Cases:
     """As many cases as the batch holds; they come again where there are too few."""
     rows = [row % len(cases) for row in range(scale.batch)]
     return Cases(cases.records[rows], cases.target[rows])
-
-
-def as_json(figures: Sequence[Figure]) -> str:
-    return "[\n" + ",\n".join(json.dumps(asdict(figure)) for figure in figures) + "\n]\n"
 
 
 def _parser() -> argparse.ArgumentParser:

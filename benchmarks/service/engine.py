@@ -1,6 +1,6 @@
 """The engine alone, beside which the service is measured: the same records and search, one thread, its own process.
 
-`python -m benchmarks.service_engine FOLDER RECORDS.json TARGET SECONDS` searches so long in full batches, then one
+`python -m benchmarks.service.engine FOLDER RECORDS.json TARGET SECONDS` searches so long in full batches, then one
 record at a time. Without SECONDS it takes turns: for each line of stdin, a record's number, it writes its milliseconds.
 """
 

@@ -1,6 +1,6 @@
 """The load: clients that ask, wait for the answer and ask again, in a process of their own.
 
-`python -m benchmarks.service_client` reads a job as JSON from stdin and writes what it measured to stdout. It speaks
+`python -m benchmarks.service.load` reads a job as JSON from stdin and writes what it measured to stdout. It speaks
 HTTP by hand: a comfortable client would take as much of the cores as the server that it measures.
 """
 

@@ -5,36 +5,42 @@ import pstats
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
+from inspect import unwrap
 from statistics import median
 from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.speed_figures import Latency, Throughput
+from benchmarks.speed.report import Latency, Throughput
 from models.config import SearchConfig
 from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
-from models.search.candidates import Candidates, generate
+from models.networks.ode import integrate_end
+from models.networks.ranker import top_candidates
+from models.search.candidates import Candidates, generate, generate_with_origin
+from models.search.local_search import polish
+from models.search.scoring import score_with_gradients
 from models.search.search import explain
 from models.search.selection import best_at_cost_weight
-from models.space.constraints import Constraints, compile_constraints
+from models.space.anchors import approach
+from models.space.constraints import Constraints, compile_constraints, prepare, violations
 from models.space.feasible import FeasibleSet
 
 CANDIDATES = 30
 TOLERANCE = 1e-4
 """The paper's, at test time."""
-PARTS = (
-    ("constraints", ("prepared.py:prepare", "constraints.py:violations")),
-    ("paths of the ODE", ("flow.py:arrive",)),
-    ("ways to anchors", ("anchors.py:approach",)),
-    ("the ranker", ("ranker.py:shortlist",)),
-    ("the rest of the candidates", ("candidates.py:generate_with_own",)),
-    ("scores and slopes of moves", ("scoring.py:score_with_slopes",)),
-    ("the rest of polishing", ("polishing.py:polish",)),
+PARTS: tuple[tuple[str, tuple[Callable[..., object], ...]], ...] = (
+    ("constraints", (prepare, violations)),
+    ("paths of the ODE", (integrate_end,)),
+    ("ways to anchors", (approach,)),
+    ("the ranker", (top_candidates,)),
+    ("the rest of the candidates", (generate_with_origin,)),
+    ("scores and gradients of moves", (score_with_gradients,)),
+    ("the rest of polishing", (polish,)),
 )
 INSIDE = {
     "the rest of the candidates": ("paths of the ODE", "ways to anchors", "the ranker"),
-    "the rest of polishing": ("scores and slopes of moves",),
+    "the rest of polishing": ("scores and gradients of moves",),
 }
 
 
@@ -127,20 +133,21 @@ def profile(model: RecourseModel, singles: list[Cases], config: SearchConfig) ->
         _explain(model, one, config)
     profiler.disable()
     times = _cumulative(profiler)
-    whole = times["search.py:explain"]
-    spent = {name: sum(times.get(function, 0.0) for function in functions) for name, functions in PARTS}
+    whole = times[_code_of(explain)]
+    spent = {name: sum(times.get(_code_of(each), 0.0) for each in functions) for name, functions in PARTS}
     own = {name: spent[name] - sum(spent[inner] for inner in INSIDE.get(name, ())) for name in spent}
     shares = [(name, seconds / whole) for name, seconds in own.items()]
     return (*shares, ("everything else", 1.0 - sum(share for _, share in shares)))
 
 
-def _cumulative(profiler: cProfile.Profile) -> dict[str, float]:
-    """The cumulative seconds of each function, by "file.py:function"."""
-    table: dict[str, float] = {}
-    for (path, _, function), row in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
-        name = f"{path.rsplit('/', 1)[-1]}:{function}"
-        table[name] = table.get(name, 0.0) + float(row[3])
-    return table
+def _cumulative(profiler: cProfile.Profile) -> dict[tuple[str, int, str], float]:
+    """The cumulative seconds of each function, by its file, line and name."""
+    return {place: float(row[3]) for place, row in pstats.Stats(profiler).stats.items()}  # type: ignore[attr-defined]
+
+
+def _code_of(function: Callable[..., object]) -> tuple[str, int, str]:
+    code = unwrap(function).__code__
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 def _explain(model: RecourseModel, cases: Cases, config: SearchConfig) -> object:

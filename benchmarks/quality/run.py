@@ -1,13 +1,14 @@
 """One run of the quality benchmark: a data set and a seed, from the data to the measurements."""
 
+import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 
-from benchmarks.quality_cache import TrainingCache
-from benchmarks.quality_store import Job
+from benchmarks.quality.cache import TrainingCache
+from benchmarks.quality.summary import Job
+from benchmarks.store import Places
 from models.config import Config, LossConfig, fast
 from models.datasets import load
 from models.datasets.dataset import make_study
@@ -18,14 +19,6 @@ ORACLE_RECORDS = 200
 """So many of them are also put to verified search and to the oracle, which asks the ensemble thousands of times."""
 MUSK_FEATURES = 10
 """As many features flow on Musk as in the paper's row that ours stands beside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The folder of the public data sets, if there is one, and the folder of what was trained before."""
-
-    data: Path | None
-    cache: Path
 
 
 def run_job(
@@ -52,3 +45,12 @@ def config_for(dataset: str) -> Config:
     if dataset != "musk":
         return fast()
     return replace(fast(), top_features=MUSK_FEATURES, loss=LossConfig(cost_low=0.001, cost_high=0.3))
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """ "0-4" or "0,2,5" -> the seeds"""
+    first, dash, last = text.partition("-")
+    seeds = tuple(range(int(first), int(last) + 1)) if dash else tuple(int(part) for part in text.split(","))
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"'{text}' names no seed; write 0-4 or 0,2,5")
+    return seeds

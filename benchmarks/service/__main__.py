@@ -26,18 +26,17 @@ import httpx
 import numpy as np
 from rich.console import Console
 
-from benchmarks.service_client import Load, Measured, OneClient
-from benchmarks.service_engine import Engine
-from benchmarks.service_report import Point, Report, Turn, write
-from benchmarks.service_site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
-from benchmarks.service_soak import Soak, soak_of, write_soaks
+from benchmarks.service.engine import Engine
+from benchmarks.service.load import Load, Measured, OneClient
+from benchmarks.service.report import Point, Report, Soak, Turn, soak_of, write, write_soaks
+from benchmarks.service.site import RECOURSE, TARGET, Mode, Site, bodies, processor_seconds, refused_records, running
+from benchmarks.store import RESULTS
 
-HERE = Path(__file__).parent
 CLIENTS = (1, 8, 64)
 SIZES = (1, 32)
 MODES = ["embedded", "workers"]
 POOL = 1024
-RANDOM_DIRECTIONS, WARM_UP = 620, 20
+TURNS, WARM_UP = 620, 20
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 SOAK_CLIENTS, SOAK_RECORDS = 8, 32
 
@@ -100,13 +99,13 @@ def measure_mode(
 def take_turns(site: Site, folder: Path, listed: Path, texts: list[str]) -> list[Turn]:
     """Each record by the engine alone, and right after it by one client of the service: one pace, one moment."""
     turns = []
-    command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET]
+    command = [sys.executable, "-m", "benchmarks.service.engine", str(folder), str(listed), TARGET]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ONE_THREAD, text=True) as engine,
         closing(OneClient(site.url, site.key)) as client,
     ):
         assert engine.stdin is not None and engine.stdout is not None
-        for turn in range(RANDOM_DIRECTIONS):
+        for turn in range(TURNS):
             engine.stdin.write(f"{turn}\n")
             engine.stdin.flush()
             turns.append(Turn(float(engine.stdout.readline()), client.milliseconds(texts[turn % len(texts)])))
@@ -115,14 +114,14 @@ def take_turns(site: Site, folder: Path, listed: Path, texts: list[str]) -> list
 
 
 def engine_alone(folder: Path, listed: Path, seconds: float) -> Engine:
-    command = [sys.executable, "-m", "benchmarks.service_engine", str(folder), str(listed), TARGET, str(seconds)]
+    command = [sys.executable, "-m", "benchmarks.service.engine", str(folder), str(listed), TARGET, str(seconds)]
     found = subprocess.run(command, check=True, capture_output=True, env=ONE_THREAD)
     return Engine(**json.loads(found.stdout))
 
 
 def send(site: Site, texts: list[str], clients: int, warm_up: float, seconds: float, requests: int = 0) -> Measured:
     load = Load(site.url, site.key, texts, clients, warm_up, seconds, requests)
-    command = [sys.executable, "-m", "benchmarks.service_client"]
+    command = [sys.executable, "-m", "benchmarks.service.load"]
     found = subprocess.run(command, input=json.dumps(asdict(load)).encode(), check=True, capture_output=True)
     return Measured(**json.loads(found.stdout))
 
@@ -205,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, nargs="+", default=list(CLIENTS))
     parser.add_argument("--database-url", help="an empty Postgres database; by default SQLite")
     parser.add_argument("--soak", type=int, default=0, metavar="RECORDS", help="explain so many, watch the memory")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     return parser
 
 

@@ -1,28 +1,45 @@
-"""The ways on the four plane data sets, over the density. `python -m benchmarks.experiments.trajectories`"""
+"""The way that the flow takes to each answer: over the density of the plane, and what the ensemble votes along it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from benchmarks.experiments.answers import cost_and_validity
+from benchmarks.experiments.answers import Answers, answer, cost_and_validity
 from benchmarks.experiments.bench import Bench
-from benchmarks.experiments.command import main
-from benchmarks.experiments.experiment import COST, SYNTHETIC, VALIDITY, Experiment, Measured, Row, Scope
+from benchmarks.experiments.experiment import COST, REAL, SYNTHETIC, VALIDITY, Experiment, Measure, Measured, Row, Scope
 from benchmarks.experiments.methods import RIVALS, rival_answers
 from benchmarks.experiments.pictures import COLOURS, panels, save
-from benchmarks.experiments.ways import ways
+from benchmarks.experiments.tables import mean_curve
 from models.arrays import Records
+from models.data.records import check_record
+from models.ensemble.votes import votes
+from models.evaluation.evaluation import Cases
 from models.search.scoring import score_points
+from models.search.trajectory import trace
+from models.space.constraints import Constraints, compile_constraints
 
 METHODS = ("product_mip", "ceflow", "betarce", "argument", "densityflow")
 SHOWN = 12
 GRID = 48
 
 
-def run(bench: Bench, method: str) -> Measured:
+def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:
+    """Our answers to the cases, and the records (n, T, F) at equal times from 0 to 1 on the way to each"""
+    model, _ = bench.model()
+    search = bench.search(model)
+    answers = answer(bench, model, search, cases)
+    schema = bench.encoder.schema
+    constraints = Constraints(immutable=frozenset(schema.names) - model.generated_features)
+    feasible = compile_constraints(schema, constraints, cases.records)
+    points = bench.encoder.encode(answers.records)
+    traces = trace(model, cases.target, feasible, points, search.candidates, search.seed)
+    way = [[check_record(schema, point.record)[0] for point in points] for points in traces]
+    return answers, np.array(way)
+
+
+def _show_ways(bench: Bench, method: str) -> Measured:
     cases = bench.cases.first(SHOWN)
     if method == "densityflow":
         answers, way = ways(bench, cases)
@@ -52,7 +69,7 @@ def _surface(bench: Bench) -> dict[str, list[float]]:
     return {"density": np.max(scores, axis=0).tolist(), "corners": [low[0], high[0], low[1], high[1]]}
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
+def _draw_trajectories(rows: Sequence[Row], path: Path) -> None:
     """The first seed's: a row a data set, a column a method"""
     first = [row for row in rows if row.seed == min(each.seed for each in rows)]
     datasets = list(dict.fromkeys(row.dataset for row in first))
@@ -82,7 +99,7 @@ def _draw_ways(axis: Axes, row: Row) -> None:
     axis.plot(x[:, -1], y[:, -1], "*", color=COLOURS[2], markersize=7)
 
 
-EXPERIMENT = Experiment(
+TRAJECTORIES = Experiment(
     name="trajectories",
     title="The ways on the plane data sets",
     place="Figures 'visualization' (pictures; the validity in their captions is that of Table 2)",
@@ -94,9 +111,54 @@ EXPERIMENT = Experiment(
     full=Scope(SYNTHETIC, METHODS),
     quick=Scope(("moons", "spirals"), METHODS),
     measures=(COST, VALIDITY),
-    run=run,
-    draw=draw,
+    run=_show_ways,
+    draw=_draw_trajectories,
 )
 
-if __name__ == "__main__":
-    sys.exit(main(EXPERIMENT))
+
+def _count_votes(bench: Bench, variant: str) -> Measured:
+    """At each time: the share of records whose majority says the target, and the share whose votes are split"""
+    cases = bench.cases
+    _, way = ways(bench, cases)
+    times = np.linspace(0.0, 1.0, way.shape[1])
+    target_side, divided = [], []
+    for step in range(way.shape[1]):
+        share = votes(bench.ensemble.predict_proba(way[:, step]), cases.target).mean(axis=0)
+        target_side.append(float((share > 0.5).mean()))
+        divided.append(float(((share > 0) & (share < 1)).mean()))
+    values = {"start": target_side[0], "end": target_side[-1], "most divided at": float(times[int(np.argmax(divided))])}
+    return Measured(values, {"time": times.tolist(), "target": target_side, "divided": divided})
+
+
+def _draw_votes(rows: Sequence[Row], path: Path) -> None:
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    figure, axes = panels(len(datasets))
+    for axis, dataset in zip(axes, datasets, strict=True):
+        times, target, divided = (mean_curve(rows, dataset, "flow", name) for name in ("time", "target", "divided"))
+        width = 0.7 / max(1, len(times) - 1)
+        axis.bar(times, target, width, color=COLOURS[0], label="majority says the target")
+        others = [1 - share for share in target]
+        axis.bar(times, others, width, bottom=target, color=COLOURS[3], label="majority does not")
+        axis.plot(times, divided, "k.--", label="votes are divided")
+        axis.set_xticks(times[::2], [f"{time:g}" for time in times[::2]])
+        axis.set_title(dataset)
+        axis.set_xlabel("time on the way")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    save(figure, path)
+
+
+AGREEMENT = Experiment(
+    name="agreement",
+    title="The ensemble's votes along the way",
+    place="Figure 'Ensemble_Agreement' (a picture without figures)",
+    about=(
+        "Points of the flow's path, decoded and put to the ensemble: the share of records whose majority says the "
+        "target at the start and at the end of the path, and the time at which most records divide the models. The "
+        "answer is polished after the flow, so that Table 2 has a higher validity than the end of the path."
+    ),
+    full=Scope(REAL, ("flow",)),
+    quick=Scope(("blood",), ("flow",)),
+    measures=(Measure("start"), Measure("end", "higher"), Measure("most divided at")),
+    run=_count_votes,
+    draw=_draw_votes,
+)

@@ -9,7 +9,8 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from time import process_time
 
-from benchmarks.quality_store import Job, write_whole
+from benchmarks.quality.summary import Job
+from benchmarks.store import write_whole
 from models.config import Config
 from models.datasets.dataset import Labelled, Study
 from models.ensemble.local import LocalEnsemble, load_ensemble, save_ensemble, train_local_ensemble

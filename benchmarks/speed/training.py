@@ -15,8 +15,8 @@ from time import process_time
 import numpy as np
 import torch
 
-from benchmarks.quality_store import write_whole
-from benchmarks.speed_figures import Race, Run, best_of, reaches
+from benchmarks.speed.report import Race, Run, best_of, reaches
+from benchmarks.store import write_whole
 from models.config import Config, SearchConfig, fast
 from models.data.records import check_record
 from models.datasets.dataset import Study

@@ -15,15 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.quality_picture import draw_picture
-from benchmarks.quality_report import write_report
-from benchmarks.quality_run import Places, run_job
-from benchmarks.quality_store import Job, Store, write_whole
+from benchmarks.quality.report import draw_picture, write_report
+from benchmarks.quality.run import parse_seeds, run_job
+from benchmarks.quality.summary import Job, Store
+from benchmarks.store import CACHE, RESULTS, Places, write_whole
 from models.errors import RecourseError
 from models.evaluation.evaluation import PUBLISHED, Evaluation
 
-HERE = Path(__file__).parent
-RESULTS, CACHE = HERE / "results", HERE / "cache"
 REPORT_FILE, PICTURE_FILE = "QUALITY.md", "quality.png"
 
 Run = Callable[[Job], Evaluation]
@@ -34,8 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is not finished, write the report and the picture; 1 where a run failed, else 0."""
     options = _parser().parse_args(arguments)
     jobs = [Job(name, seed, options.ensemble, options.records) for seed in options.seeds for name in options.datasets]
-    folder = os.environ.get("RECOURSE_DATA")
-    places = Places(Path(folder) if folder else None, options.cache)
+    places = Places.of(options.cache)
     # Each worker keeps to one core; the linear algebra reads this when a worker starts.
     os.environ["OMP_NUM_THREADS"] = "1"
     store = Store(options.results)
@@ -80,15 +77,6 @@ def in_workers(run: Run, workers: int, jobs: Sequence[Job]) -> Iterator[Outcome]
                 yield futures[future], future.result()
             except RecourseError as error:
                 yield futures[future], error
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """ "0-4" or "0,2,5" -> the seeds"""
-    first, dash, last = text.partition("-")
-    seeds = tuple(range(int(first), int(last) + 1)) if dash else tuple(int(part) for part in text.split(","))
-    if not seeds:
-        raise argparse.ArgumentTypeError(f"'{text}' names no seed; write 0-4 or 0,2,5")
-    return seeds
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from itertools import permutations
 
 from benchmarks.experiments.experiment import Row
 from benchmarks.experiments.methods import BLACK_BOX, DIALS, RIVALS, VERIFIED
-from benchmarks.experiments.summary import mean_curve, mean_of
+from benchmarks.experiments.tables import mean_curve, mean_of
 
 WANTED = 7
 """On so many of the eight data sets DensityFlow is to be ahead of every rival."""

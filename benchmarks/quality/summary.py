@@ -1,18 +1,75 @@
-"""Means and deviations over the seeds, and what they say beside the paper and beside the oracle."""
+"""The rows of the quality benchmark, their means over the seeds, and what these say beside the paper and the oracle."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from benchmarks.quality_store import FrontierRow, QualityRow
-from models.evaluation.evaluation import MeasuredPoint, Method, Published, Quality
+from benchmarks.store import made_from, read_rows, write_rows
+from models.ensemble.recipes import Mode
+from models.evaluation.evaluation import Evaluation, MeasuredPoint, Method, Published, Quality
+
+QUALITY_FILE = "quality.json"
+FRONTIER_FILE = "quality-frontier.json"
 
 Mark: TypeAlias = Literal["beats", "matches within one std", "falls short"]
 
 UNANIMITY_WANTED = 0.95
 COST_ALLOWED = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run: the seed decides the split and everything that is trained; `limit` is how many test records at most."""
+
+    dataset: str
+    seed: int
+    ensemble: Mode
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class QualityRow:
+    """One method in one run."""
+
+    job: Job
+    quality: Quality
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierRow:
+    """One setting of the dial in one run."""
+
+    job: Job
+    point: MeasuredPoint
+
+
+class Store:
+    """The rows of all runs; a run that is put again takes the place of what the same data set and seed had."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        qualities, frontier = read_rows(folder / QUALITY_FILE), read_rows(folder / FRONTIER_FILE)
+        self.qualities = [QualityRow(made_from(Job, row), made_from(Quality, row)) for row in qualities]
+        self.frontier = [FrontierRow(made_from(Job, row), made_from(MeasuredPoint, row)) for row in frontier]
+
+    def finished(self, job: Job) -> bool:
+        return any(row.job == job for row in self.qualities)
+
+    def put(self, job: Job, evaluation: Evaluation) -> None:
+        """Keep a run; quality.json is written last, because it says what is finished."""
+        self.qualities = [row for row in self.qualities if not _same_place(row.job, job)]
+        self.frontier = [row for row in self.frontier if not _same_place(row.job, job)]
+        self.qualities += [QualityRow(job, quality) for quality in evaluation.qualities]
+        self.frontier += [FrontierRow(job, point) for point in evaluation.frontier]
+        write_rows(self.folder / FRONTIER_FILE, (asdict(row.job) | asdict(row.point) for row in self.frontier))
+        write_rows(self.folder / QUALITY_FILE, (asdict(row.job) | asdict(row.quality) for row in self.qualities))
+
+
+def _same_place(one: Job, other: Job) -> bool:
+    return (one.dataset, one.seed) == (other.dataset, other.seed)
 
 
 @dataclass(frozen=True, slots=True)

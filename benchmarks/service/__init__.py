@@ -1,0 +1,1 @@
+"""How much of the engine's speed reaches a client of the service."""
