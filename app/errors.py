@@ -5,7 +5,7 @@ RecourseError
 ├── ReservationError         the reservation is closed, overdue, or has another owner by now
 ├── LedgerUnavailableError   the database did not answer, so no query was made
 ├── DeadlineError            the time that the request allowed has passed
-├── NotFoundError            the tenant has nothing of that name
+├── NotFoundError            not there, or not the tenant's
 ├── EndpointError            the address of a remote black box is not one that may be called
 ├── AuthenticationError      no key, or one that is unknown or revoked
 ├── ForbiddenError           the key's role does not allow it
@@ -43,7 +43,7 @@ class DeadlineError(RecourseError):
 
 
 class NotFoundError(RecourseError):
-    """The tenant has nothing of that name."""
+    """Not there, or another tenant's."""
 
 
 class EndpointError(RecourseError):

@@ -19,7 +19,7 @@ A message is one sentence that names the column, the value or the number, and wh
 
 
 class RecourseError(Exception):
-    """The root: catch this to catch everything that is the caller's to mend."""
+    """The root: catch this to catch every mistake that the caller can correct."""
 
 
 class SchemaError(RecourseError):

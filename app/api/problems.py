@@ -60,7 +60,7 @@ PROBLEMS: dict[type[RecourseError], Kind] = {
     app_errors.ReservationError: Kind(409, "reservation", "The reserved queries are gone"),
     app_errors.LedgerUnavailableError: Kind(503, "ledger", "The ledger did not answer", RETRY_SOON),
     app_errors.DeadlineError: Kind(504, "deadline", "The deadline has passed"),
-    app_errors.NotFoundError: Kind(404, "not-found", "There is nothing of that name"),
+    app_errors.NotFoundError: Kind(404, "not-found", "Not found"),
     app_errors.EndpointError: Kind(403, "endpoint", "The endpoint may not be called"),
     app_errors.AuthenticationError: Kind(401, "key", "A valid key is needed", {"WWW-Authenticate": "Bearer"}),
     app_errors.ForbiddenError: Kind(403, "role", "The key's role does not allow this"),
@@ -73,7 +73,7 @@ PROBLEMS: dict[type[RecourseError], Kind] = {
     app_errors.TooLargeError: Kind(413, "too-large", "The request is too large", {"Connection": "close"}),
     app_errors.MediaTypeError: Kind(415, "media-type", "The body's type is not supported"),
     app_errors.OverloadedError: Kind(503, "overloaded", "The service is busy", RETRY_SOON),
-    app_errors.UnavailableError: Kind(503, "unavailable", "A part of the service is away", RETRY_SOON),
+    app_errors.UnavailableError: Kind(503, "unavailable", "Part of the service is unavailable", RETRY_SOON),
     app_errors.ServiceError: Kind(502, "service", "Another service did not answer"),
 }
 
@@ -84,7 +84,7 @@ FRAMEWORK = {
     400: MALFORMED,
     401: PROBLEMS[app_errors.AuthenticationError],
     403: PROBLEMS[app_errors.ForbiddenError],
-    404: Kind(404, "not-found", "There is nothing here"),
+    404: Kind(404, "not-found", "Not found"),
     405: Kind(405, "method", "The method is not allowed here"),
     406: Kind(406, "not-acceptable", "The answer has no such form"),
     413: PROBLEMS[app_errors.TooLargeError],
@@ -199,7 +199,7 @@ class Problem(BaseModel):
     """An error: `type` never changes, `detail` is one sentence for a person, `instance` is the request's id."""
 
     type: str = Field(examples=["/problems/not-found"])
-    title: str = Field(examples=["There is nothing of that name"])
+    title: str = Field(examples=["Not found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["there is no model 'loans': see GET /models"])
     instance: str = Field(examples=["5f0c2d7e9b1a4c55a0d3f5f5b8a7e6d1"])
@@ -210,7 +210,7 @@ MEANINGS = {
     400: "The body or the request cannot be read.",
     401: "No key, or one that is unknown or revoked.",
     403: "The key's role, or the operator, does not allow it.",
-    404: "There is nothing of that name or id.",
+    404: "No such name or id, or it belongs to another tenant.",
     406: "The answer has no such form.",
     409: "The present state does not allow it.",
     413: "The body, the table or the list is too large.",
@@ -219,7 +219,7 @@ MEANINGS = {
     429: "The query budget does not allow it.",
     500: "Something went wrong inside.",
     502: "The lender's models did not answer.",
-    503: "A part of the service is away or busy: come back after Retry-After.",
+    503: "Part of the service is unavailable or busy: retry after Retry-After.",
     504: "The deadline has passed.",
 }
 ALWAYS = (401, 403, 422, 500, 503)

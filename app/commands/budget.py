@@ -86,7 +86,7 @@ def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Errors that are the caller's to mend are one line and exit code 2, not a traceback."""
+    """A mistake of the caller is one line and exit code 2, not a traceback."""
     try:
         app()
     except RecourseError as error:

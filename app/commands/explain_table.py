@@ -28,11 +28,10 @@ def report_table(report: ExplainReport) -> RenderableType:
 
 def vote_sentence(found: Counterfactual) -> str:
     """What is known of one answer, and no more than that."""
-    if found.agreement is None or found.lower_bound is None:
+    if found.agreement is None:
         return f"Not verified; the surrogate expects {found.expected_agreement:.0%} of the models to accept."
     heard = [vote for vote in found.votes if vote.accepts is not None]
-    accepting, least = sum(vote.accepts is True for vote in heard), f"{found.lower_bound:.0%}"
-    sentence = f"{accepting} of {len(heard)} models accept; 90% sure that at least {least} of models like these would."
+    sentence = f"{sum(vote.accepts is True for vote in heard)} of {len(heard)} models accept."
     silent = [vote.model for vote in found.votes if vote.accepts is None]
     return f"{sentence} No answer from {', '.join(silent)}." if silent else sentence
 

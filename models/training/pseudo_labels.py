@@ -128,7 +128,7 @@ class FreeLessons:
         self.teach()
 
     def teach(self) -> None:
-        """Say of every point anew what is taught there: all at once, as a run that goes on from a checkpoint does."""
+        """Recompute the pseudo-labels of all points at once, as a run that resumes from a checkpoint does."""
         self.taught = self._taught(self.votes, self.points)
 
     @property

@@ -100,7 +100,7 @@ function votes(found, lost) {
   if (!found.votes.length) return make("p", {}, `They were not asked. We expect ${percent(found.expected_agreement)} of them to accept.`);
   const list = found.votes.map((vote) => make("li", {}, vote.accepts === null ? tag("", `? ${vote.model}: no answer`) : vote.accepts ? tag("good", `✓ ${vote.model} accepts`) : tag("bad", `✕ ${vote.model} refuses`)));
   return make("div", {}, make("ul", { class: "votes" }, list),
-    lost ? null : make("p", { class: "hint" }, `With 90% certainty at least ${percent(found.lower_bound)} of models like these would accept.`));
+    lost ? null : make("p", { class: "hint" }, "These are the models that were asked. Others may decide otherwise."));
 }
 
 function journey(points, best) {

@@ -82,7 +82,7 @@ const PLAIN = {
   "/problems/role": "Your key may not do this",
   "/problems/deadline": "It took too long",
   "/problems/overloaded": "The service is busy",
-  "/problems/unavailable": "A part of the service is away",
+  "/problems/unavailable": "Part of the service is unavailable",
 };
 
 export function sentence(error) {

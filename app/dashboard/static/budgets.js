@@ -60,7 +60,7 @@ class Budget {
     fact("per-day", figures.per_day ? number(Math.round(figures.per_day)) : "none");
     const counts = (rows, nothing) => rows.length ? rows.map(([words, count]) => make("li", {}, make("span", {}, words), make("b", {}, number(count)))) : [make("li", { class: "muted" }, nothing)];
     const outcomes = OUTCOMES.filter(([status]) => figures.outcomes[status]).map(([status, words]) => [words, figures.outcomes[status]]);
-    find("[data-outcomes]", this.section).replaceChildren(...counts(outcomes, "Nobody was explained yet."));
+    find("[data-outcomes]", this.section).replaceChildren(...counts(outcomes, "No applicant was explained yet."));
     const refusals = figures.refusals.map((one) => [one.title, one.count]);
     find("[data-refusals]", this.section).replaceChildren(...counts(refusals, "None."));
     find("[data-refusals-since]", this.section).textContent = `Of all your ensembles, since ${time(figures.refusals_since)} UTC.`;
@@ -120,7 +120,7 @@ function projection(figures, balance, ends) {
   if (!balance.remaining) return balance.limit ? "Used up." : "The limit is 0, so nothing may be asked.";
   if (!figures.per_day) return "Nothing was asked in the last seven days, so nothing runs out.";
   if (figures.exhausted_at) return `At the present pace it is used up on ${day(figures.exhausted_at)}.`;
-  return ends ? `At the present pace it lasts until it starts anew on ${day(ends)}.` : "At the present pace it lasts for years.";
+  return ends ? `At the present pace it lasts until it restarts on ${day(ends)}.` : "At the present pace it lasts for years.";
 }
 
 // The remaining queries back through time from now, and on to the projected end.

@@ -54,7 +54,7 @@ class Bill:
         self._told: Counter[bytes] = Counter()
 
     def tell(self, keys: Sequence[bytes], paid: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Add what was paid for records (n,) just now; what is to be told of each (n,): that, and what nobody told."""
+        """Add what records (n,) were charged; returns what each answer reports (n,): all that none reported before."""
         told = np.zeros(len(keys), dtype=np.intp)
         for position, (key, cost) in enumerate(zip(keys, paid.tolist(), strict=True)):
             self._paid[key] += cost
