@@ -1,9 +1,9 @@
 """The verdicts of the report, computed from the rows of Table 2: which rivals DensityFlow is ahead of, and which not.
 
 Each rival is compared at the cost of its own answers, on the records that it answered and the seeds that both have. Our
-points are the cost weights, the answers at the paper's cost, the verified ones at each agreement, and the record left as
-it is; between two of them that share a training lies their mixture: some records answered the one way, the others the
-other way. Ahead is at least the rival's validity for no more cost; against a black-box rival, with fewer queries.
+points are the cost weights, the answers at the paper's cost, the verified ones at each agreement, and the record left
+as it is; between two of them that share a training lies their mixture: some records answered the one way, the others
+the other way. Ahead is at least the rival's validity for no more cost; against a black-box rival, with fewer queries.
 """
 
 from collections.abc import Sequence
