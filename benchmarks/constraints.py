@@ -21,7 +21,7 @@ from models.config import SearchConfig, fast
 from models.data.records import Value, check_record
 from models.data.schema import Direction, Feature
 from models.datasets import load
-from models.datasets.dataset import Study, make_study
+from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.local import LocalEnsemble
 from models.model import RecourseModel
 from models.search.answers import Explanation
@@ -58,7 +58,7 @@ def main() -> None:
     outcomes = []
     for name in options.datasets:
         job = Job(name, 0, "quick", 200)
-        study = make_study(load(name, places.data, seed=0), 0)
+        study = split_dataset(load(name, places.data, seed=0), 0)
         cache = TrainingCache(places.cache)
         ensemble = cache.ensemble(job, study)
         model, _ = cache.model(job, study, ensemble, fast())
@@ -68,7 +68,7 @@ def main() -> None:
     write_whole(RESULTS / "constraints.json", json.dumps(outcomes, indent=1))
 
 
-def measure(name: str, model: RecourseModel, ensemble: LocalEnsemble, study: Study, requests: int) -> Outcome:
+def measure(name: str, model: RecourseModel, ensemble: LocalEnsemble, study: Splits, requests: int) -> Outcome:
     """Random constraints on random test records, then the two validities on the same records."""
     random = np.random.default_rng(0)
     asked = answers = broken = 0
@@ -87,7 +87,7 @@ def measure(name: str, model: RecourseModel, ensemble: LocalEnsemble, study: Stu
     return Outcome(name, asked, answers, broken, free, half, cost_free, cost_half)
 
 
-def draw(model: RecourseModel, study: Study, random: np.random.Generator) -> Constraints:
+def draw(model: RecourseModel, study: Splits, random: np.random.Generator) -> Constraints:
     """Each feature is left alone, frozen, bounded or made one-way."""
     frozen: set[str] = set()
     ranges: dict[str, Range] = {}
@@ -151,7 +151,7 @@ def _within(feature: Feature, value: Value, wanted: Range) -> bool:
 
 
 def validity(
-    model: RecourseModel, ensemble: LocalEnsemble, study: Study, random: np.random.Generator | None
+    model: RecourseModel, ensemble: LocalEnsemble, study: Splits, random: np.random.Generator | None
 ) -> tuple[float, float]:
     """The mean share of models that accept, and the mean cost; with `random`, half of the features frozen"""
     rows = np.arange(min(400, len(study.test)))

@@ -32,7 +32,7 @@ from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
 from app.train.request import Plan, TrainRequest
 from models.data.schema import Schema, override_table
-from models.datasets.dataset import Study
+from models.datasets.dataset import Splits
 from models.ensemble.local import EnsembleProgress, LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.errors import ArtifactError, QueryLimitError, RecourseError, SchemaError
@@ -90,7 +90,7 @@ def open_registered(bench: Bench, row: AnyRow) -> BlackBoxes:
     return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None)
 
 
-def train_local(bench: Bench, ensemble_id: int, request: TrainRequest, study: Study) -> BlackBoxes:
+def train_local(bench: Bench, ensemble_id: int, request: TrainRequest, study: Splits) -> BlackBoxes:
     trained = train_members(study, request, bench.files, bench.progress)
     owner = AnswerOwner(bench.held.tenant_id, ensemble_id, trained.version)
     meter = EnsembleMeter.local(trained.ensemble, bench.database, bench.ledger, owner)
@@ -105,7 +105,7 @@ class TrainedEnsemble:
     version: str
 
 
-def train_members(study: Study, request: TrainRequest, store: JobStore, progress: Progress) -> TrainedEnsemble:
+def train_members(study: Splits, request: TrainRequest, store: JobStore, progress: Progress) -> TrainedEnsemble:
     """All members of the request, in the paper's order. Each is read back from its file, be it new or not: the bits of
     the model must not depend on whether there was a crash."""
     names = [name for name in MEMBER_NAMES if name in request.members]
@@ -125,7 +125,7 @@ def train_members(study: Study, request: TrainRequest, store: JobStore, progress
 
 
 def _train_one(
-    study: Study, request: TrainRequest, name: str, store: JobStore, progress: Progress, before: int, total: int
+    study: Splits, request: TrainRequest, name: str, store: JobStore, progress: Progress, before: int, total: int
 ) -> None:
     def report(at: EnsembleProgress) -> None:
         progress.ensemble(replace(at, done=before + at.done, total=total))

@@ -31,12 +31,12 @@ class Units:
         step = GENERATOR_STEP + (1.0 if generator.joint else 0.0)
         turn = CHOICE + distill.surrogate_steps + GENERATOR_STEP * distill.generator_steps
         return cls(
-            {"surrogate": 1.0, "generator": step, "distill": turn, "settle": 1.0},
+            {"surrogate": 1.0, "generator": step, "distill": turn, "finetune": 1.0},
             {
                 "surrogate": config.surrogate.steps,
                 "generator": epochs or generator.steps,
                 "distill": distill.rounds,
-                "settle": distill.settle_steps,
+                "finetune": distill.settle_steps,
             },
         )
 

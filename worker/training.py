@@ -25,7 +25,7 @@ from app.registry.queries import NewVersion
 from app.train import jobs
 from app.train.request import Plan, TrainRequest, make_plan
 from models.data.schema import Schema
-from models.datasets.dataset import Dataset, Study, make_study, study_of
+from models.datasets.dataset import Dataset, Splits, split_dataset, split_frame
 from models.ensemble.local import LocalEnsemble
 from models.errors import ConfigError
 from models.evaluation.measure import measure
@@ -134,7 +134,7 @@ def run_training(bench: Bench) -> UUID:
     return version_id
 
 
-def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Study:
+def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Splits:
     """The data set, split and encoded: by the schema that the ensemble was registered with, else by its own."""
     with bench.database.reading() as connection:
         row = service.find_row(connection, bench.held.tenant_id, request.dataset_id)
@@ -148,11 +148,11 @@ def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -
     label = request.label or row.label
     if registered is not None:
         schema = registered_schema(registered.name, Schema.from_json(registered.schema), label, request)
-        return study_of(schema, frame, request.seed)
+        return split_frame(schema, frame, request.seed)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     described = Dataset(row.name, frame, label, _told_kinds(row.schema, label))
-    return make_study(with_overrides(described, label, request.overrides), request.seed)
+    return split_dataset(with_overrides(described, label, request.overrides), request.seed)
 
 
 def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
@@ -161,14 +161,14 @@ def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
     return {"features": {name: kind for name, kind in kinds.items() if name != label}}
 
 
-def _tell_protected(bench: Bench, study: Study) -> None:
+def _tell_protected(bench: Bench, study: Splits) -> None:
     names = [feature.name for feature in study.encoder.schema.features if feature.protected]
     if names:
         bench.held.log(f"Protected, so never suggested as something to change: {', '.join(names)}.")
 
 
 def _make(
-    bench: Bench, request: TrainRequest, plan: Plan, study: Study, boxes: BlackBoxes, asked: MeteredEnsemble
+    bench: Bench, request: TrainRequest, plan: Plan, study: Splits, boxes: BlackBoxes, asked: MeteredEnsemble
 ) -> Product:
     """Train, then measure."""
     model = _train(bench, request, plan, study, asked)
@@ -182,7 +182,7 @@ def _make(
     return Product(model, boxes.trained, boxes.owner, metrics)
 
 
-def _train(bench: Bench, request: TrainRequest, plan: Plan, study: Study, asked: MeteredEnsemble) -> RecourseModel:
+def _train(bench: Bench, request: TrainRequest, plan: Plan, study: Splits, asked: MeteredEnsemble) -> RecourseModel:
     bench.progress.units = Units.of(plan.config, len(study.training))
     seconds = bench.settings.checkpoint_seconds
     checkpoints = Checkpoints(bench.files.keep, bench.files.last(), seconds, bench.should_stop)

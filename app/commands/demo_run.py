@@ -38,7 +38,7 @@ PHASES = {
     "surrogate": "learning to imitate them",
     "generator": "learning ways to a yes",
     "distill": "asking the lender's models",
-    "settle": "settling",
+    "finetune": "fine-tuning",
     "measure": "measuring",
     "publish": "publishing",
 }

@@ -9,7 +9,7 @@ from app.commands.evaluate import EvaluateOrder
 from app.commands.progress import Bars
 from app.commands.train_config import choose_members, make_config
 from app.commands.train_run import read_data
-from models.datasets.dataset import make_study
+from models.datasets.dataset import split_dataset
 from models.device import find_device
 from models.ensemble.recipes import Mode
 from models.evaluation.evaluation import PUBLISHED, EvaluationConfig, Published, Quality, evaluate
@@ -43,7 +43,7 @@ def run_evaluation(order: EvaluateOrder, console: Console) -> Measured:
     budget = None if published is None else published.cost
     runs = []
     for seed in order.seeds:
-        study = make_study(dataset, seed)
+        study = split_dataset(dataset, seed)
         check_top_features(config, study)
         console.print(f"{dataset.name}, seed {seed}")
         measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, prices=(), seed=seed)

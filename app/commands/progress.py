@@ -8,8 +8,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from models.ensemble.local import EnsembleProgress
 
-SILENT = {"ensemble": "lessons", "settle": "frontier"}
-"""What follows these phases does not report: the plausible models and the choice of features; the frontier."""
+SILENT = {"ensemble": "teachers", "finetune": "frontier"}
+"""What follows these phases does not report: the teachers and the choice of features; the frontier."""
 
 
 class Bars:
@@ -43,7 +43,7 @@ class Bars:
         self._show("ensemble", progress.done, progress.total, f"{progress.member}: {progress.stage}")
 
     def report(self, phase: str, step: int, steps: int, figure: float) -> None:
-        """For models.training.train: a models.reporting.Report."""
+        """For models.training.train: a models.training.schedule.Report."""
         self._show(phase, step, steps, f"loss {figure:.3f}")
 
     def wait(self, phase: str) -> None:

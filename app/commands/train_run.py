@@ -15,7 +15,7 @@ from app.commands.train import TrainOrder
 from app.commands.train_config import choose_members, make_config
 from models.data.columns import check_columns
 from models.data.schema import override_table
-from models.datasets.dataset import Dataset, Study, make_study
+from models.datasets.dataset import Dataset, Splits, split_dataset
 from models.device import find_device
 from models.ensemble.recipes import Mode
 from models.model import RecourseModel
@@ -29,7 +29,7 @@ class Trained:
 
     order: TrainOrder
     name: str
-    study: Study
+    study: Splits
     model: RecourseModel
     accuracy: dict[str, float]
     query_limit: int
@@ -43,7 +43,7 @@ def run_training(order: TrainOrder, console: Console) -> Trained:
     members, (config, limit) = choose_members(order.settings.members), make_config(order.settings)
     find_device(config.device)
     dataset = read_data(order.data, order.label, order.schema)
-    study = make_study(dataset, order.seed)
+    study = split_dataset(dataset, order.seed)
     check_top_features(config, study)
     with Bars(console) as bars:
         mode: Mode = "quick" if order.settings.tuning is Tuning.QUICK else "tuned"

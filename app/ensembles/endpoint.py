@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from app.ensembles.address import AddressPolicy
 from app.errors import EndpointError
 from models.arrays import Records
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import ConfigError, EnsembleError
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -158,7 +158,7 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
 
 
 FLOATS = frozenset({"FP16", "FP32", "FP64"})
-DATATYPES = {Kind.NUMERIC: "FP64", Kind.INTEGER: "INT64", Kind.CATEGORICAL: "BYTES"}
+DATATYPES = {FeatureKind.NUMERIC: "FP64", FeatureKind.INTEGER: "INT64", FeatureKind.CATEGORICAL: "BYTES"}
 
 
 def encode_request(schema: Schema, records: Records, layout: Layout, outputs: Sequence[str]) -> bytes:
@@ -180,25 +180,25 @@ def encode_request(schema: Schema, records: Records, layout: Layout, outputs: Se
 def _column(feature: Feature, values: NDArray[np.float64]) -> dict[str, object]:
     """One feature, values (n,), as a tensor of raw values."""
     # Servers read null as NaN among floats, and fail on it among integers.
-    as_float = feature.kind is Kind.INTEGER and (feature.nullable or bool(np.isnan(values).any()))
+    as_float = feature.kind is FeatureKind.INTEGER and (feature.nullable or bool(np.isnan(values).any()))
     tensor: dict[str, object] = {
         "name": feature.name,
         "shape": [len(values), 1],
         "datatype": "FP64" if as_float else DATATYPES[feature.kind],
         "data": [None if math.isnan(value) else _raw(feature, value) for value in values.tolist()],
     }
-    if feature.kind is Kind.CATEGORICAL:
+    if feature.kind is FeatureKind.CATEGORICAL:
         tensor["parameters"] = {"content_type": "str"}
     return tensor
 
 
 def _raw(feature: Feature, value: float) -> str | int | float:
     match feature.kind:
-        case Kind.CATEGORICAL:
+        case FeatureKind.CATEGORICAL:
             return feature.categories[int(value)]
-        case Kind.INTEGER:
+        case FeatureKind.INTEGER:
             return int(value)
-        case Kind.NUMERIC:
+        case FeatureKind.NUMERIC:
             return value
 
 

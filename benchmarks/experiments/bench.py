@@ -13,7 +13,7 @@ from benchmarks.store import Places
 from models.arrays import Records, Targets
 from models.config import Config, SearchConfig
 from models.datasets import load
-from models.datasets.dataset import Study, make_study
+from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
 from models.evaluation.evaluation import PUBLISHED, Cases, choose_cases
@@ -63,8 +63,8 @@ class Bench:
         self._models: dict[Config, tuple[RecourseModel, float]] = {}
 
     @cached_property
-    def study(self) -> Study:
-        return make_study(load(self.dataset, self._places.data, seed=0), self.seed)
+    def study(self) -> Splits:
+        return split_dataset(load(self.dataset, self._places.data, seed=0), self.seed)
 
     @property
     def encoder(self) -> Encoder:

@@ -12,7 +12,7 @@ from time import process_time
 from benchmarks.quality.summary import Job
 from benchmarks.store import write_whole
 from models.config import Config
-from models.datasets.dataset import Labelled, Study
+from models.datasets.dataset import Labelled, Splits
 from models.ensemble.local import LocalEnsemble, load_ensemble, save_ensemble, train_local_ensemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.model import RecourseModel
@@ -35,7 +35,7 @@ class TrainingCache:
     def __init__(self, folder: Path, members: Sequence[str] = MEMBER_NAMES) -> None:
         self.folder, self.members = folder, members
 
-    def ensemble(self, job: Job, study: Study) -> LocalEnsemble:
+    def ensemble(self, job: Job, study: Splits) -> LocalEnsemble:
         """The ensemble of the run, trained unless it is there."""
         place = self.folder / f"ensemble-{job.dataset}-{job.seed}-{self._ensemble_key(job, study)}"
         if place.exists():
@@ -48,7 +48,7 @@ class TrainingCache:
         write_sealed(place, partial(save_ensemble, trained))
         return trained
 
-    def model(self, job: Job, study: Study, ensemble: LocalEnsemble, config: Config) -> tuple[RecourseModel, float]:
+    def model(self, job: Job, study: Splits, ensemble: LocalEnsemble, config: Config) -> tuple[RecourseModel, float]:
         """The model of the run, trained unless it is there, and the processor seconds that its training took."""
         place = self.folder / f"model-{job.dataset}-{job.seed}-{self._model_key(job, study, config)}"
         seconds_file = place.with_name(f"{place.name}.seconds")
@@ -62,11 +62,11 @@ class TrainingCache:
         save_model(model, place)
         return model, seconds
 
-    def _ensemble_key(self, job: Job, study: Study) -> str:
+    def _ensemble_key(self, job: Job, study: Splits) -> str:
         recipes = repr([SHORTLISTS[job.ensemble][name] for name in self.members])
         return _digest(json.dumps(study.encoder.to_json()), _content(study.training), str(job.seed), recipes)
 
-    def _model_key(self, job: Job, study: Study, config: Config) -> str:
+    def _model_key(self, job: Job, study: Splits, config: Config) -> str:
         settings = json.dumps(config_to_json(config))
         return _digest(self._ensemble_key(job, study), _content(study.validation), settings, source_digest(TRAINING))
 

@@ -11,7 +11,7 @@ from benchmarks.quality.summary import Job
 from benchmarks.store import Places
 from models.config import Config, LossConfig, fast
 from models.datasets import load
-from models.datasets.dataset import make_study
+from models.datasets.dataset import split_dataset
 from models.ensemble.recipes import MEMBER_NAMES
 from models.evaluation.evaluation import PUBLISHED, Evaluation, EvaluationConfig, evaluate
 
@@ -26,7 +26,7 @@ def run_job(
 ) -> Evaluation:
     """A data set that is made here is made from seed 0; the job's seed is that of the split and of the training."""
     torch.set_num_threads(1)
-    study = make_study(load(job.dataset, places.data, seed=0), job.seed)
+    study = split_dataset(load(job.dataset, places.data, seed=0), job.seed)
     cache = TrainingCache(places.cache, members)
     ensemble = cache.ensemble(job, study)
     model, seconds = cache.model(job, study, ensemble, config or config_for(job.dataset))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from models.arrays import Encoded
-from models.data.schema import Kind
+from models.data.schema import FeatureKind
 from models.space.encoding import Encoder
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ def add_inputs(program: Program, encoder: Encoder, point: Encoded, radius: float
             weights |= dict(zip(raw[j].tolist(), away.tolist(), strict=True))
             continue
         low, high = _reach(encoder, j, float(point[encoder.columns[j]][0]), radius)
-        raw.append(program.add_variables(low, high, feature.kind is Kind.INTEGER and feature.step == 1.0))
+        raw.append(program.add_variables(low, high, feature.kind is FeatureKind.INTEGER and feature.step == 1.0))
         numbers.append(j)
     away_of = program.add_variables(np.zeros(len(numbers)), np.full(len(numbers), radius))
     columns = _columns(program, encoder, raw, point)

@@ -24,7 +24,7 @@ from benchmarks.speed.training import Judge, kept_paper, race, run_paper
 from benchmarks.store import CACHE, RESULTS, Places, write_rows, write_whole
 from models.config import fast, paper
 from models.datasets import load
-from models.datasets.dataset import Study, make_study
+from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.recipes import MEMBER_NAMES
 from models.evaluation.evaluation import Cases, choose_cases
 from models.model import RecourseModel
@@ -62,7 +62,7 @@ class Stage:
     """One data set, made ready, with the model whose search is timed."""
 
     name: str
-    study: Study
+    study: Splits
     judge: Judge
     model: RecourseModel
 
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def prepare(name: str, cache: Path, members: Sequence[str], scale: Scale) -> Stage:
     """The study of seed 0, its `quick` ensemble, the test records that all of its models classify correctly; `fast`"""
     places = Places.of(cache)
-    study = make_study(load(name, places.data, seed=0), 0)
+    study = split_dataset(load(name, places.data, seed=0), 0)
     trained, job = TrainingCache(cache, members), Job(name, 0, "quick", scale.judged)
     ensemble = trained.ensemble(job, study)
     model, _ = trained.model(job, study, ensemble, fast().scaled(scale.searched))

@@ -19,7 +19,7 @@ from benchmarks.speed.report import Race, Run, best_of, reaches
 from benchmarks.store import write_whole
 from models.config import Config, SearchConfig, fast
 from models.data.records import check_record
-from models.datasets.dataset import Study
+from models.datasets.dataset import Splits
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import votes
@@ -66,7 +66,7 @@ class Judge:
 class PaperRun:
     """The paper's training, put together so that it can be looked at on its way, which is not timed, and stopped."""
 
-    def __init__(self, study: Study, ensemble: Ensemble, config: Config, seed: int) -> None:
+    def __init__(self, study: Splits, ensemble: Ensemble, config: Config, seed: int) -> None:
         encoder, device = study.encoder, torch.device(config.device)
         self.study, self.ensemble, self.config, self.seed = study, ensemble, config, seed
         random = torch.Generator(device=device).manual_seed(seed)
@@ -108,7 +108,7 @@ class PaperRun:
         self.seconds += process_time() - started
 
     def look(self) -> RecourseModel:
-        """The model as it is, with averaged weights and the calibration that the bought answers allow."""
+        """The model as it is, with averaged weights and the calibration that the queried labels allow."""
         pair, generator = deepcopy(self.pair).eval(), self.generator
         live = [parameter.detach().clone() for parameter in self.velocity.parameters()]
         generator.average.apply()
@@ -117,7 +117,7 @@ class PaperRun:
             for parameter, own in zip(self.velocity.parameters(), live, strict=True):
                 parameter.copy_(own)
         classes = len(self.study.encoder.schema.classes)
-        calibration = fit_calibration(pair, self.surrogate.bought, classes)
+        calibration = fit_calibration(pair, self.surrogate.queried, classes)
         return replace(self._model(pair, velocity), calibration=calibration)
 
     def _model(self, pair: SurrogatePair, velocity: Velocity) -> RecourseModel:
@@ -143,7 +143,7 @@ def shortened(config: Config, share: float) -> Config:
     return replace(config, generator=replace(config.generator, epochs=epochs))
 
 
-def run_paper(study: Study, judge: Judge, config: Config, share: float, seed: int) -> PaperOutcome:
+def run_paper(study: Splits, judge: Judge, config: Config, share: float, seed: int) -> PaperOutcome:
     """`paper` with a share of its epochs"""
     paper, runs = PaperRun(study, judge.ensemble, shortened(config, share), seed), list[Run]()
     steps = paper.generator.steps
@@ -189,7 +189,7 @@ def _cost_weight_for(model: RecourseModel, cost: float) -> float:
     return float(np.exp(np.interp(cost, [point.cost for point in ordered], logs)))
 
 
-def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int) -> Iterator[Run]:
+def run_fast(study: Splits, judge: Judge, wanted: Run, efforts: Sequence[float], seed: int) -> Iterator[Run]:
     """`fast` at each effort, its dial set on the validation split to the cost of `wanted`, until one reaches it"""
     for effort in efforts:
         config = fast().scaled(effort)
@@ -207,7 +207,7 @@ def run_fast(study: Study, judge: Judge, wanted: Run, efforts: Sequence[float], 
             return
 
 
-def race(dataset: str, study: Study, judge: Judge, paper: PaperOutcome, efforts: Sequence[float], seed: int) -> Race:
+def race(dataset: str, study: Splits, judge: Judge, paper: PaperOutcome, efforts: Sequence[float], seed: int) -> Race:
     """`fast` against the best that `paper` came to"""
     runs = tuple(run_fast(study, judge, best_of(paper.runs), efforts, seed))
     return Race(dataset, paper.runs, runs, paper.generator_seconds)

@@ -14,7 +14,7 @@ from ..arrays import Records
 from ..errors import RecordError
 from .grid import snap
 from .records import Fault, category_text, check_names, from_records, parse_value
-from .schema import Feature, Kind, Schema
+from .schema import Feature, FeatureKind, Schema
 
 MISSING_TEXTS = (
     *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "#N/A N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
@@ -37,7 +37,7 @@ def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
 def to_frame(schema: Schema, records: Records) -> pd.DataFrame:
     """records (n, F) -> frame; integers are nullable integers, so that a missing value does not turn them to floats"""
     frame = pd.DataFrame(from_records(schema, records), columns=list(schema.names), dtype=object)
-    types = {Kind.NUMERIC: "float64", Kind.INTEGER: "Int64", Kind.CATEGORICAL: "str"}
+    types = {FeatureKind.NUMERIC: "float64", FeatureKind.INTEGER: "Int64", FeatureKind.CATEGORICAL: "str"}
     return frame.astype({feature.name: types[feature.kind] for feature in schema.features})
 
 
@@ -88,7 +88,7 @@ def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.
     near = np.clip(values, feature.lower - feature.step, feature.upper + feature.step)
     snapped = snap(near, feature.step)
     wrong = (snapped < feature.lower) | (snapped > feature.upper)
-    if feature.kind is Kind.INTEGER:
+    if feature.kind is FeatureKind.INTEGER:
         wrong |= ~np.isnan(values) & (values != np.rint(values))
     if wrong.any():
         row = int(np.argmax(wrong))

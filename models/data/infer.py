@@ -16,7 +16,7 @@ from .columns import protected_kind
 from .frames import holds_numbers, is_code, plain_values, written_numbers
 from .grid import MOST_STEPS, snap, snap_value
 from .records import FLAGS, NUMBERS, category_text
-from .schema import Feature, Kind, Schema, override_table
+from .schema import Feature, FeatureKind, Schema, override_table
 
 MOST_CATEGORIES = 200
 LEAST_CLASS_ROWS = 5
@@ -95,16 +95,16 @@ def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
 
 def _infer_values(name: str, series: pd.Series, kind: object) -> Feature:
     _check_column(name, series)
-    if kind is not None and kind not in list(Kind):
-        raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(Kind)}.")
-    if kind == Kind.CATEGORICAL or (kind is None and not holds_numbers(series)):
+    if kind is not None and kind not in list(FeatureKind):
+        raise SchemaError(f"Feature '{name}' cannot be of kind {kind!r}; the kinds are {', '.join(FeatureKind)}.")
+    if kind == FeatureKind.CATEGORICAL or (kind is None and not holds_numbers(series)):
         return _infer_categorical(name, series)
     numbers = _numbers(name, series)
     whole = bool((numbers == np.rint(numbers)).all())
-    if kind == Kind.INTEGER and not whole:
+    if kind == FeatureKind.INTEGER and not whole:
         broken = numbers[numbers != np.rint(numbers)][0]
         raise SchemaError(f"Feature '{name}' cannot be an integer, because it holds {broken}.")
-    inferred = Kind.INTEGER if whole and kind != Kind.NUMERIC else Kind.NUMERIC
+    inferred = FeatureKind.INTEGER if whole and kind != FeatureKind.NUMERIC else FeatureKind.NUMERIC
     return _infer_numeric(name, numbers, inferred, nullable=bool(series.isna().any()))
 
 
@@ -144,7 +144,9 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
     if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
         listed = [category_text(value) for value in series.cat.categories]
         categories, ordered = tuple(text for text in listed if text in distinct), True
-    return Feature(name, Kind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any()))
+    return Feature(
+        name, FeatureKind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any())
+    )
 
 
 def _code_hint(texts: Iterable[str]) -> str:
@@ -177,10 +179,10 @@ def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
     return numbers
 
 
-def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: Kind, nullable: bool) -> Feature:
+def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: FeatureKind, nullable: bool) -> Feature:
     if np.ptp(numbers) < 1 / LARGEST_NUMBER:
         raise DataError(f"Column '{name}' varies only by {np.ptp(numbers):.3g}; rescale or drop it.")
-    step = 1.0 if kind is Kind.INTEGER else infer_step(numbers)
+    step = 1.0 if kind is FeatureKind.INTEGER else infer_step(numbers)
     lower, upper = snap_value(float(numbers.min()), step), snap_value(float(numbers.max()), step)
     largest = max(abs(lower), abs(upper))
     if largest > MOST_STEPS * step:

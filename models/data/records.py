@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Records
 from ..errors import RecordError
 from .grid import plain, snap_value
-from .schema import Feature, Kind, Schema
+from .schema import Feature, FeatureKind, Schema
 
 Value: TypeAlias = str | int | float | None
 """A value as JSON has it: a category, a whole number, a number, or nothing."""
@@ -80,7 +80,7 @@ def _parse_number(feature: Feature, value: object) -> float | Fault:
         return Fault("holds a whole number of more than 300 digits, outside any bounds; send the right one")
     if not math.isfinite(number):
         return Fault(f"holds the infinite number {number}; send a finite one, or nothing if it is missing")
-    if feature.kind is Kind.INTEGER and not number.is_integer():
+    if feature.kind is FeatureKind.INTEGER and not number.is_integer():
         return Fault(f"holds {plain(number)}, which is not a whole number")
     # Far outside of the bounds there is no grid, so a number is brought near them first.
     near = min(max(number, feature.lower - feature.step), feature.upper + feature.step)
@@ -123,6 +123,6 @@ def _column_values(feature: Feature, column: Records) -> list[Value]:
     """column (n,) -> n values"""
     if feature.is_categorical:
         return [None if math.isnan(value) else feature.categories[int(value)] for value in column.tolist()]
-    if feature.kind is Kind.INTEGER:
+    if feature.kind is FeatureKind.INTEGER:
         return [None if math.isnan(value) else int(value) for value in column.tolist()]
     return [None if math.isnan(value) else value for value in column.tolist()]

@@ -1,8 +1,6 @@
-"""What a record holds: its features in order, and the classes of the label.
+"""What a record holds: its features in order (values, bounds, which way each may move), and the classes of the label.
 
-`Feature`, `Kind` and `Direction` are defined in models/feature.py and offered here too: they are part of a schema.
-
-One feature of a record: its values, its bounds, and which way it may change.
+A schema is inferred from a training frame (models/data/infer.py), adjusted by a user's overrides, kept with the model.
 """
 
 import math
@@ -18,7 +16,7 @@ from .json_fields import read_choice, read_flag, read_mapping, read_number, read
 OVERRIDABLE = frozenset({"lower", "upper", "step", "categories", "ordered", "immutable", "protected", "direction"})
 
 
-class Kind(StrEnum):
+class FeatureKind(StrEnum):
     """How the values of a feature behave."""
 
     NUMERIC = "numeric"
@@ -39,7 +37,7 @@ class Feature:
     """One column. A protected feature is immutable too; the bounds of a categorical are those of its category index."""
 
     name: str
-    kind: Kind
+    kind: FeatureKind
     lower: float = 0.0
     upper: float = 0.0
     step: float = 1.0
@@ -53,7 +51,7 @@ class Feature:
     def __post_init__(self) -> None:
         if self.protected:
             object.__setattr__(self, "immutable", True)
-        if self.kind is Kind.CATEGORICAL:
+        if self.kind is FeatureKind.CATEGORICAL:
             self._check_categories()
             for name, value in (("lower", 0.0), ("upper", len(self.categories) - 1.0), ("step", 1.0)):
                 object.__setattr__(self, name, value)
@@ -62,7 +60,7 @@ class Feature:
 
     @property
     def is_categorical(self) -> bool:
-        return self.kind is Kind.CATEGORICAL
+        return self.kind is FeatureKind.CATEGORICAL
 
     @property
     def level_count(self) -> int:
@@ -91,7 +89,7 @@ class Feature:
             raise SchemaError(f"Feature '{name}' is {self.kind}, so it has no categories; set its kind to categorical.")
         if not (math.isfinite(step) and step > 0):
             raise SchemaError(f"Feature '{name}' has the step {plain(step)}; give it a finite step above 0.")
-        if self.kind is Kind.INTEGER and step != int(step):
+        if self.kind is FeatureKind.INTEGER and step != int(step):
             raise SchemaError(f"Feature '{name}' is an integer, so its step {plain(step)} must be a whole number.")
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise SchemaError(f"Feature '{name}' has the bounds {shown}; the lower must be less than the upper.")
@@ -111,7 +109,7 @@ def parse_feature(entry: Mapping[str, object]) -> Feature:
     owner = f"feature '{name}'"
     return Feature(
         name=name,
-        kind=Kind(read_choice(entry, "kind", owner, list(Kind))),
+        kind=FeatureKind(read_choice(entry, "kind", owner, list(FeatureKind))),
         lower=read_number(entry, "lower", owner),
         upper=read_number(entry, "upper", owner),
         step=read_number(entry, "step", owner),
@@ -157,8 +155,6 @@ def _check_covers(observed: Feature, changed: Feature) -> None:
             f"which reaches from {plain(observed.lower)} to {plain(observed.upper)}; widen them or drop those rows."
         )
 
-
-__all__ = ["Direction", "Feature", "Kind", "Schema", "override_table"]
 
 JSON_VERSION = 1
 

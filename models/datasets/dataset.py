@@ -71,7 +71,7 @@ def split(labels: NDArray[np.int64], seed: int) -> Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Splits:
     """The three parts of a data set, and the encoder that was fitted to the first."""
 
     encoder: Encoder
@@ -80,12 +80,12 @@ class Study:
     test: Labelled
 
 
-def make_study(dataset: Dataset, seed: int) -> Study:
+def split_dataset(dataset: Dataset, seed: int) -> Splits:
     """The seed decides the split alone, 6:2:2 in every class."""
-    return study_of(infer_schema(dataset.frame, dataset.label, dataset.overrides), dataset.frame, seed)
+    return split_frame(infer_schema(dataset.frame, dataset.label, dataset.overrides), dataset.frame, seed)
 
 
-def study_of(schema: Schema, frame: pd.DataFrame, seed: int) -> Study:
+def split_frame(schema: Schema, frame: pd.DataFrame, seed: int) -> Splits:
     """The same for a schema that is known; the frame has its columns and its label."""
     if schema.label not in frame.columns:
         columns = ", ".join(map(str, frame.columns))
@@ -95,4 +95,4 @@ def study_of(schema: Schema, frame: pd.DataFrame, seed: int) -> Study:
     training, validation, test = (
         Labelled(records[rows], labels[rows]) for rows in (parts.train, parts.validation, parts.test)
     )
-    return Study(Encoder.fit(schema, training.records), training, validation, test)
+    return Splits(Encoder.fit(schema, training.records), training, validation, test)

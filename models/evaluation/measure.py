@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Records, Targets
 from ..config import MeasureConfig, SearchConfig
-from ..datasets.dataset import Labelled, Study
+from ..datasets.dataset import Labelled, Splits
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import agreement, answered
@@ -44,7 +44,7 @@ class Sample:
 
 
 def measure(
-    model: RecourseModel, study: Study, ensemble: Ensemble, config: MeasureConfig, seed: int
+    model: RecourseModel, study: Splits, ensemble: Ensemble, config: MeasureConfig, seed: int
 ) -> dict[str, object]:
     """Explain held-out records as POST /explain would without queries, then verify some and compare some.
 

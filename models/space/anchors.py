@@ -2,7 +2,7 @@
 
 The flow leads every start of a record to one region. Where the target class has several, another one may be nearer:
 the search also tries the straight ways to the nearest anchors. An anchor is a point between classes or an end of the
-flow that the plausible models voted on; none is a record of the training data.
+flow that the teachers voted on; none is a record of the training data.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,11 @@
-"""Query-efficient local distillation (paper, section of that name), around the answers that the search would give.
+"""Query-efficient local distillation (docs/METHOD.md, section 4; paper, section of that name).
 
-Each round runs the flow on training records, decodes where it lands, and buys a few answers from the ensemble: those
-that the search would choose at a random price, and some where the surrogate is in doubt about a model's vote. The
-surrogate learns from all that was bought so far, then the generator is refined against it. The plausible models vote
-on all that the search would choose: a search finds the errors of its surrogate, so that is where it has to be taught
-most.
+Each round explains some training records with the model as it is, picks an acquisition batch among the answers and the
+other ends of paths, and queries the ensemble for its labels: some answers as they come, and points drawn by uncertainty
+sampling. The surrogate learns from all labels so far, then the generator is refined against the surrogate.
+
+The teachers label every answer of these searches, which costs no query (dataset aggregation, as in DAgger): a search
+finds the errors of its surrogate, so the surrogate needs most labels where its own search leads.
 """
 
 import math
@@ -23,18 +24,18 @@ from ..search.local_search import objective, polish
 from ..search.scoring import vote_uncertainty
 from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
-from .checkpoint import Steps, straight
+from .checkpoint import Steps, all_steps
 from .generator_trainer import GeneratorTrainer
-from .pseudo_labels import buy
+from .pseudo_labels import query_ensemble
 from .schedule import MovingAverage, Report, set_rate
 from .surrogate_trainer import SurrogateTrainer
 
 RECORDS, LANDED = 192, 64
-"""A round explains so many training records, and the plausible models vote on all candidates of so many of them."""
+"""A round explains so many training records, and the teachers label all candidates of so many of them."""
 CANDIDATES = 20
 POLISH_ROUNDS = 3
-LEAST_DOUBT = 1e-3
-"""So much is added to the doubt about a point, so that each has a chance to be bought."""
+LEAST_UNCERTAINTY = 1e-3
+"""So much is added to the uncertainty of a point, so that each has a chance to be queried."""
 COST_WEIGHTS = (0.03, 1.2)
 """A round's prices are drawn between these, evenly in their logarithm."""
 
@@ -48,21 +49,25 @@ def distill(
     generator: GeneratorTrainer,
     random: np.random.Generator,
     report: Report,
-    steps: Steps = straight,
+    steps: Steps = all_steps,
 ) -> None:
-    """records (n, F), labels (n,) of the training split. All bought answers end up in surrogate.bought."""
+    """All rounds.   records (n, F), labels (n,) of the training split
+
+    `surrogate` and `generator` are trained in place, and what was queried ends up in `surrogate.queried`. A round that
+    the query limit refuses learns from the labels of the others.
+    """
     config = model.config.distill
     generator.average = MovingAverage(model.velocity, model.config.generator.ema)
     for turn in steps("distill", config.rounds):
-        chosen, target = _choose(model, records, labels, config.queries, surrogate, random)
+        chosen, target = _acquisition_batch(model, records, labels, config.queries, surrogate, random)
         device = surrogate.data.points.device
         # Retries and what a crash left unanswered are charged too: the last rounds may find nothing left to pay with.
         with suppress(QueryLimitError):
-            asked, heads = torch.from_numpy(target).to(device), surrogate.bought.votes.shape[1]
-            bought = buy(ensemble, model.encoder, chosen, asked, heads)
-            surrogate.bought = surrogate.bought.extend(bought)
-        if surrogate.free is not None:
-            surrogate.free.weigh(surrogate.bought)
+            asked, heads = torch.from_numpy(target).to(device), surrogate.queried.votes.shape[1]
+            fresh = query_ensemble(ensemble, model.encoder, chosen, asked, heads)
+            surrogate.queried = surrogate.queried.extend(fresh)
+        if surrogate.pseudo_labels is not None:
+            surrogate.pseudo_labels.fit(surrogate.queried)
         fade = 1.0 - turn / config.rounds
         set_rate(surrogate.optimizer, config.surrogate_rate * (0.2 + 0.8 * fade))
         model.pair.train()
@@ -76,7 +81,7 @@ def distill(
         generator.average.apply()
 
 
-def _choose(
+def _acquisition_batch(
     model: RecourseModel,
     records: Records,
     labels: Targets,
@@ -84,29 +89,32 @@ def _choose(
     surrogate: SurrogateTrainer,
     random: np.random.Generator,
 ) -> tuple[Records, Targets]:
-    """The records (q, F) to buy in this round, none of them twice, with their targets (q,)"""
+    """The records (q, F) to query in this round, none of them twice, with their targets (q,)"""
     candidates, answers, target = _search(model, records, labels, random)
-    if surrogate.free is not None:
+    if surrogate.pseudo_labels is not None:
         landed = candidates.points[:LANDED].reshape(-1, model.encoder.width)
-        surrogate.free.add(_tensor(landed, surrogate))
-        surrogate.free.add(_tensor(answers.points[:, 0], surrogate), practice=True)
-    wishes, wished = _wish_list(model, candidates, answers, target, count, random)
-    fresh = _fresh_rows(model.encoder.encode(wishes).astype(np.float32), surrogate.bought.points.cpu().numpy())[:count]
-    return wishes[fresh], wished[fresh]
+        surrogate.pseudo_labels.add(_tensor(landed, surrogate))
+        surrogate.pseudo_labels.add(_tensor(answers.points[:, 0], surrogate), on_policy=True)
+    pool, targets = _ranked_pool(model, candidates, answers, target, count, random)
+    fresh = _fresh_rows(model.encoder.encode(pool).astype(np.float32), surrogate.queried.points.cpu().numpy())[:count]
+    return pool[fresh], targets[fresh]
 
 
-def practise(
+def aggregate(
     model: RecourseModel,
     records: Records,
     labels: Targets,
     surrogate: SurrogateTrainer,
     random: np.random.Generator,
 ) -> None:
-    """The plausible models vote on what the search would choose by now; that costs no query."""
-    if surrogate.free is not None:
+    """One step of dataset aggregation: the teachers label what the search answers by now, which costs no query.
+
+    records (n, F), labels (n,) of the training split; the labels end up in `surrogate.pseudo_labels`
+    """
+    if surrogate.pseudo_labels is not None:
         _, answers, _ = _search(model, records, labels, random)
-        surrogate.free.add(_tensor(answers.points[:, 0], surrogate), practice=True)
-        surrogate.free.teach()
+        surrogate.pseudo_labels.add(_tensor(answers.points[:, 0], surrogate), on_policy=True)
+        surrogate.pseudo_labels.relabel()
 
 
 def _search(
@@ -128,7 +136,7 @@ def _tensor(points: Encoded, surrogate: SurrogateTrainer) -> torch.Tensor:
     return torch.from_numpy(points.astype(np.float32)).to(surrogate.data.points.device)
 
 
-def _wish_list(
+def _ranked_pool(
     model: RecourseModel,
     candidates: Candidates,
     answers: Candidates,
@@ -136,24 +144,27 @@ def _wish_list(
     count: int,
     random: np.random.Generator,
 ) -> tuple[Records, Targets]:
-    """What there is to buy (w, F), with its targets (w,), the most wanted first
+    """The pool that a batch of `count` is taken from: records (w, F), targets (w,), the most wanted first
 
-    A third of `count` are answers as they come, which say how good answers are; as many are answers that the surrogate
-    is in doubt about; then come other ends of paths, by doubt as well, and the rest.
+    A third of `count` are answers as they come, which say how good answers are; as many are answers drawn by
+    uncertainty; then come other ends of paths, drawn by uncertainty as well, and the rest.
     """
     answered, ends = answers.records[:, 0], candidates.records.reshape(-1, answers.records.shape[2])
-    unsure = _by_doubt(model, answers.points[:, 0], random)
-    beside = _by_doubt(model, candidates.points.reshape(len(ends), -1), random)[: len(ends) // 2]
+    unsure = _by_uncertainty(model, answers.points[:, 0], random)
+    beside = _by_uncertainty(model, candidates.points.reshape(len(ends), -1), random)[: len(ends) // 2]
     third, owner = -(-count // 3), np.repeat(target, candidates.cost.shape[1])
-    wishes = [answered[:third], answered[unsure[:third]], ends[beside], answered[third:]]
-    wished = [target[:third], target[unsure[:third]], owner[beside], target[third:]]
-    return np.concatenate(wishes), np.concatenate(wished)
+    pool = [answered[:third], answered[unsure[:third]], ends[beside], answered[third:]]
+    targets = [target[:third], target[unsure[:third]], owner[beside], target[third:]]
+    return np.concatenate(pool), np.concatenate(targets)
 
 
-def _by_doubt(model: RecourseModel, points: Encoded, random: np.random.Generator) -> NDArray[np.intp]:
-    """points (n, D) -> their positions (n,) as if drawn one after the other, each by its share of the doubt left"""
+def _by_uncertainty(model: RecourseModel, points: Encoded, random: np.random.Generator) -> NDArray[np.intp]:
+    """points (n, D) -> their positions (n,), drawn without replacement with chances in proportion to the uncertainty
+
+    Uncertainty is the Gini impurity of the surrogate's votes; the draw is the exponential race of weighted sampling.
+    """
     return np.argsort(
-        random.exponential(size=len(points)) / (vote_uncertainty(model, points) + LEAST_DOUBT), kind="stable"
+        random.exponential(size=len(points)) / (vote_uncertainty(model, points) + LEAST_UNCERTAINTY), kind="stable"
     )
 
 

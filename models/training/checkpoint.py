@@ -1,10 +1,10 @@
 """The state of a training run between two steps, in a sealed folder: a run that goes on from it ends in the same bits.
 
-manifest.json       the SHA-256 of the other files and the content hash (models/sealed.py)
+manifest.json       the SHA-256 of the other files and the content hash (models/storage/sealed.py)
 checkpoint.json     phase, step, and every number that is not in a tensor
-state.safetensors   networks, optimizers, averages, random states, lessons and bought answers
+state.safetensors   networks, optimizers, averages, random states, pseudo-labels and queried labels
 
-The steps of a training run, one by one: where it goes on, when its state is kept, and whether it must stop.
+`Checkpoints` is the policy of a run: where it goes on, when its state is kept, and whether it must stop.
 """
 
 import time
@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from ..errors import ArtifactError, StoppedError
+from ..storage.config_json import FORMAT
 from ..storage.sealed import check_seal, read_object, write_object, write_sealed
 
 FACTS_FILE = "checkpoint.json"
 STATE_FILE = "state.safetensors"
-PHASES = ("surrogate", "generator", "distill", "settle")
+PHASES = ("surrogate", "generator", "distill", "finetune")
 """In the order of a run; a step of distillation is a round."""
 
 
@@ -51,6 +52,8 @@ def load_checkpoint(folder: Path) -> Snapshot:
     check_seal(folder)
     document = read_object(folder / FACTS_FILE)
     phase, step, facts = (document.get(key) for key in ("phase", "step", "facts"))
+    if document.get("config_format") != FORMAT:
+        raise ArtifactError(f"The checkpoint in '{folder}' is of another version of recourse; start the training anew.")
     if phase not in PHASES or not isinstance(phase, str) or type(step) is not int or not isinstance(facts, dict):
         raise ArtifactError(f"'{folder}' is not a checkpoint of a training run; start the training anew.")
     try:
@@ -61,28 +64,19 @@ def load_checkpoint(folder: Path) -> Snapshot:
 
 
 def _write(snapshot: Snapshot, folder: Path) -> None:
-    write_object(folder / FACTS_FILE, {"phase": snapshot.phase, "step": snapshot.step, "facts": dict(snapshot.facts)})
+    document = {"phase": snapshot.phase, "step": snapshot.step, "facts": dict(snapshot.facts)}
+    write_object(folder / FACTS_FILE, document | {"config_format": FORMAT})
     tensors = {name: value.cpu().contiguous() for name, value in snapshot.tensors.items()}
     (folder / STATE_FILE).write_bytes(save(tensors))
 
 
-class Steps(Protocol):
-    """The steps of a phase, counted from 0; the loop's body has ended when the next one is asked for."""
-
-    def __call__(self, phase: str, count: int) -> Iterable[int]: ...
+Steps: TypeAlias = Callable[[str, int], Iterable[int]]
+"""(phase, count) -> the steps of the phase to do, from 0; the body of the loop has ended when the next is asked for."""
 
 
-def straight(phase: str, count: int) -> Iterable[int]:
-    """All of them, without a stop."""
+def all_steps(phase: str, count: int) -> Iterable[int]:
+    """The checkpoint policy of a run that is never interrupted: all steps, and nothing is kept."""
     return range(count)
-
-
-class Stateful(Protocol):
-    """What can be put aside and taken up again."""
-
-    def snapshot(self, phase: str, step: int) -> Snapshot: ...
-
-    def restore(self, snapshot: Snapshot) -> None: ...
 
 
 def never() -> bool:
@@ -90,11 +84,11 @@ def never() -> bool:
 
 
 class Checkpoints:
-    """What a caller wants of a run that may be interrupted.
+    """The checkpoint policy of a run that may be interrupted.
 
     keep         is given a snapshot at the end of each phase, and in between once in so many `seconds`
     resume       the snapshot to go on from
-    should_stop  asked after each step; the state is kept, then StoppedError ends the run
+    should_stop  asked after each step; if it says so, the state is kept and StoppedError ends the run
     """
 
     def __init__(
@@ -109,29 +103,29 @@ class Checkpoints:
         self._keep, self._seconds, self._should_stop, self._clock = keep, seconds, should_stop, clock
         self._kept_at = clock()
 
-    def steps(self, state: Stateful) -> Steps:
-        """The steps of a run with this state."""
+    def steps(self, snapshot: Callable[[str, int], Snapshot], restore: Callable[[Snapshot], None]) -> Steps:
+        """The steps of a run whose state is taken by `snapshot(phase, step)` and put back by `restore`."""
 
         def run(phase: str, count: int) -> Iterator[int]:
-            for step in range(self._enter(state, phase, count), count):
+            for step in range(self._enter(restore, phase, count), count):
                 yield step
-                self._after(state, phase, step + 1, count)
+                self._after(snapshot, phase, step + 1, count)
 
         return run
 
-    def _enter(self, state: Stateful, phase: str, count: int) -> int:
+    def _enter(self, restore: Callable[[Snapshot], None], phase: str, count: int) -> int:
         """The first step to do: none of a phase that was over, the next one of the phase that was interrupted."""
         if self.resume is None or PHASES.index(phase) > PHASES.index(self.resume.phase):
             return 0
         if phase != self.resume.phase:
             return count
-        state.restore(self.resume)
+        restore(self.resume)
         return self.resume.step
 
-    def _after(self, state: Stateful, phase: str, done: int, count: int) -> None:
+    def _after(self, snapshot: Callable[[str, int], Snapshot], phase: str, done: int, count: int) -> None:
         stop = self._should_stop()
         if stop or done == count or self._clock() - self._kept_at >= self._seconds:
-            self._keep(state.snapshot(phase, done))
+            self._keep(snapshot(phase, done))
             self._kept_at = self._clock()
         if stop:
             raise StoppedError(f"The training was told to stop after step {done} of {count} of phase '{phase}'.")

@@ -17,7 +17,7 @@ from ..networks.velocity import Request, Velocity
 from ..space.constraints import Constraints, compile_constraints, encoded_bounds
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
-from .checkpoint import Steps, straight
+from .checkpoint import Steps, all_steps
 from .schedule import MovingAverage, Report, set_rate, warm_cosine
 from .surrogate_trainer import SurrogateTrainer, TrainingData
 
@@ -80,7 +80,7 @@ class GeneratorTrainer:
             return settings.steps
         return settings.epochs * math.ceil(len(self.data.points) / settings.batch)
 
-    def train(self, surrogate: SurrogateTrainer, report: Report, steps: Steps = straight) -> None:
+    def train(self, surrogate: SurrogateTrainer, report: Report, steps: Steps = all_steps) -> None:
         """All steps; a joint run also refines the surrogate before each of them (paper, Algorithm 1)."""
         settings = self.config.generator
         for step in steps("generator", self.steps):

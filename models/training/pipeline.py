@@ -16,7 +16,7 @@ import numpy as np
 
 from ..config import Config
 from ..data.schema import override_table
-from ..datasets.dataset import Dataset, Labelled, Study
+from ..datasets.dataset import Dataset, Labelled, Splits
 from ..ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
 from ..ensemble.protocol import Ensemble
 from ..ensemble.recipes import MEMBER_NAMES, Mode
@@ -44,7 +44,7 @@ def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, 
     return replace(dataset, label=label or dataset.label, overrides={"features": merged})
 
 
-def check_top_features(config: Config, study: Study) -> None:
+def check_top_features(config: Config, study: Splits) -> None:
     """ConfigError for more features than there are; training itself would notice only after minutes."""
     features = len(study.encoder.schema.features)
     if config.top_features is not None and config.top_features > features:
@@ -52,7 +52,7 @@ def check_top_features(config: Config, study: Study) -> None:
 
 
 def fit_ensemble(
-    study: Study,
+    study: Splits,
     members: Sequence[str] = MEMBER_NAMES,
     mode: Mode = "quick",
     seed: int = 0,
@@ -64,7 +64,7 @@ def fit_ensemble(
 
 
 def fit_model(
-    study: Study,
+    study: Splits,
     ensemble: Ensemble,
     config: Config,
     query_limit: int,
@@ -87,7 +87,7 @@ def fit_model(
 
 
 def fit(
-    study: Study,
+    study: Splits,
     members: Sequence[str],
     mode: Mode,
     config: Config,

@@ -1,7 +1,10 @@
-"""What the surrogate is taught beside the labelled data: points, and how the models vote on them.
+"""What the surrogate learns from besides the labelled data: queried labels and pseudo-labels.
 
-Free lessons are voted on by the plausible models; bought ones were answered by the black boxes, metered. Every answer
-that was bought is kept and used again in each later round.
+Queried labels are answers of the lender's ensemble; each one was paid for, is kept, and is used in every later round
+(docs/METHOD.md, section 4; paper, "Query-Efficient Local Distillation"). Pseudo-labels cost no query: the teachers
+(models/training/teachers.py) label as many points as we like, and the queried labels correct them.
+
+Shapes: n points, D encoded columns, K classes, s teachers, H heads (one for each black box, or one for all of them).
 """
 
 from dataclasses import dataclass
@@ -17,16 +20,17 @@ from ..errors import EnsembleError
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
 from .residual_ridge import Residuals, fit_residuals
-from .teachers import PlausibleModels
+from .teachers import TeacherEnsemble
 
 
 @dataclass(frozen=True)
-class Bought:
+class QueriedLabels:
     """Answers of the ensemble.
 
-    points  (Q, D), and what was asked for there: target (Q,)
-    mean    (Q, K), the mean probability of each class
-    votes   (Q, H, K), what each model says, zeros where it did not answer; with one head, the share of those who did
+    points  (q, D), and the target class that was asked for there: target (q,)
+    mean    (q, K), the mean probability of each class
+    votes   (q, H, K), the class that each model says, one-hot; zeros where it did not answer; with one head, the share
+            of the models that say each class
     """
 
     points: Tensor
@@ -34,12 +38,10 @@ class Bought:
     mean: Tensor
     votes: Tensor
 
-    def extend(self, more: "Bought") -> "Bought":
+    def extend(self, more: "QueriedLabels") -> "QueriedLabels":
+        """These labels and then `more` of them."""
         pairs = zip(self.parts, more.parts, strict=True)
-        return Bought(*(torch.cat([old, new]) for old, new in pairs))
-
-    def part(self, where: slice) -> "Bought":
-        return Bought(*(tensor[where] for tensor in self.parts))
+        return QueriedLabels(*(torch.cat([old, new]) for old, new in pairs))
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -47,19 +49,22 @@ class Bought:
 
     @property
     def shares(self) -> Tensor:
-        """The share of each class in the votes that there are (Q, K)"""
+        """The share of each class among the models that answered (q, K)"""
         said = self.votes.sum(dim=1)
         return said / said.sum(dim=1, keepdim=True)
 
     @classmethod
-    def nothing(cls, width: int, heads: int, classes: int, device: torch.device) -> "Bought":
+    def empty(cls, width: int, heads: int, classes: int, device: torch.device) -> "QueriedLabels":
         target = torch.empty(0, dtype=torch.long, device=device)
         points, mean = torch.empty(0, width, device=device), torch.empty(0, classes, device=device)
         return cls(points, target, mean, torch.empty(0, heads, classes, device=device))
 
 
-def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor, heads: int) -> Bought:
-    """Put records (q, F) to the ensemble; a record that no member answered teaches nothing and is left out."""
+def query_ensemble(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor, heads: int) -> QueriedLabels:
+    """Put records (q, F), each with its target class (q,), to the ensemble: one query a record.
+
+    A record that no member answered has no label and is left out; EnsembleError where that is true of all of them.
+    """
     answered = ensemble.predict_proba(records)
     present = np.logical_not(np.isnan(answered).any(axis=2))
     known = present.any(axis=0)
@@ -76,72 +81,78 @@ def buy(ensemble: Ensemble, encoder: Encoder, records: Records, target: Tensor, 
 
     points = tensor(encoder.encode(records[known]))
     kept = target[torch.from_numpy(known).to(target.device)]
-    return Bought(points, kept, tensor((filled * weight).sum(axis=0)), tensor(votes.transpose(1, 0, 2)))
+    return QueriedLabels(points, kept, tensor((filled * weight).sum(axis=0)), tensor(votes.transpose(1, 0, 2)))
 
 
-class FreeLessons:
-    """Points on which the plausible models voted; weighed anew, and set right near them, as answers are bought."""
+class PseudoLabels:
+    """Points and what the teacher ensemble says there; queried labels weigh the teachers and correct them.
 
-    def __init__(self, models: PlausibleModels, width: int, heads: int, device: torch.device) -> None:
-        self.models = models
-        self.weights = models.equal_weights(heads)
+    points       (n, D)
+    votes        (s, n, K), what each teacher says of each point
+    soft_labels  (n, H, K), what each black box is expected to say there: stacked votes plus residuals
+    on_policy    (p,), the rows of the points that a search with the model of that time chose (dataset aggregation)
+    """
+
+    def __init__(self, teachers: TeacherEnsemble, width: int, heads: int, device: torch.device) -> None:
+        self.teachers = teachers
+        self.weights = teachers.equal_weights(heads)
         self.residuals: Residuals | None = None
-        self.votes = np.empty((len(models.voters), 0, models.classes), dtype=np.float32)
+        self.votes = np.empty((len(teachers.teachers), 0, teachers.classes), dtype=np.float32)
         self.points = torch.empty(0, width, device=device)
-        self.taught = torch.empty(0, heads, models.classes, device=device)
-        self.practice = torch.empty(0, dtype=torch.long, device=device)
+        self.soft_labels = torch.empty(0, heads, teachers.classes, device=device)
+        self.on_policy = torch.empty(0, dtype=torch.long, device=device)
 
-    def add(self, points: Tensor, practice: bool = False) -> None:
-        """points (n, D) are voted on and kept; practice: what a search chose, taught more often than the rest"""
-        if practice:
+    def add(self, points: Tensor, on_policy: bool = False) -> None:
+        """Label points (n, D) and keep them; on_policy: what a search chose, drawn more often than the rest"""
+        if on_policy:
             rows = torch.arange(len(self.points), len(self.points) + len(points), device=points.device)
-            self.practice = torch.cat([self.practice, rows])
-        votes = self.models.votes(_as_encoded(points))
+            self.on_policy = torch.cat([self.on_policy, rows])
+        votes = self.teachers.votes(_as_encoded(points))
         self.votes = np.concatenate([self.votes, votes], axis=1)
         self.points = torch.cat([self.points, points])
-        self.taught = torch.cat([self.taught, self._taught(votes, points)])
+        self.soft_labels = torch.cat([self.soft_labels, self._label(votes, points)])
 
     def draw(self, count: int, random: torch.Generator) -> Tensor:
-        """The rows of `count` lessons (count,), half of them from practice once there is any"""
-        if not len(self.practice):
+        """The rows of a batch of `count` points (count,), half of them on-policy once there are any"""
+        if not len(self.on_policy):
             return torch.randint(len(self.points), (count,), generator=random, device=random.device)
         half = count // 2
-        drawn = torch.randint(len(self.practice), (half,), generator=random, device=random.device)
+        drawn = torch.randint(len(self.on_policy), (half,), generator=random, device=random.device)
         others = torch.randint(len(self.points), (count - half,), generator=random, device=random.device)
-        return torch.cat([self.practice[drawn], others])
+        return torch.cat([self.on_policy[drawn], others])
 
-    def restore(self, points: Tensor, votes: NDArray[np.float32], practice: Tensor, bought: Bought) -> None:
-        """Take up lessons that were given before: points (n, D), votes (s, n, K), and what was bought by then"""
-        self.points, self.votes, self.practice = points, votes, practice
-        self.taught = self._taught(votes, points)
-        self.weigh(bought)
+    def restore(self, points: Tensor, votes: NDArray[np.float32], on_policy: Tensor, queried: QueriedLabels) -> None:
+        """Take up what a checkpoint kept: points (n, D), votes (s, n, K), and what had been queried by then"""
+        self.points, self.votes, self.on_policy = points, votes, on_policy
+        self.soft_labels = self._label(votes, points)
+        self.fit(queried)
 
-    def weigh(self, bought: Bought) -> None:
-        """Weigh the voters by how they side with the black boxes, learn what they lack, and teach so."""
-        if not len(bought.points):
+    def fit(self, queried: QueriedLabels) -> None:
+        """Fit the stacking weights and the residuals to the queried labels, and label every point anew."""
+        if not len(queried.points):
             return
-        points, answers = _as_encoded(bought.points), bought.votes.cpu().numpy().astype(np.float64)
-        votes = self.models.votes(points)
-        self.weights = self.models.weigh(votes, answers)
-        lacking = (answers - self.models.expected(votes, self.weights)) * answers.any(axis=2, keepdims=True)
-        self.residuals = fit_residuals(points, self.models.views(votes), lacking.reshape(len(points), -1))
-        self.teach()
+        points, answers = _as_encoded(queried.points), queried.votes.cpu().numpy().astype(np.float64)
+        votes = self.teachers.votes(points)
+        self.weights = self.teachers.fit_stacking_weights(votes, answers)
+        errors = (answers - self.teachers.expected(votes, self.weights)) * answers.any(axis=2, keepdims=True)
+        self.residuals = fit_residuals(points, self.teachers.teacher_logits(votes), errors.reshape(len(points), -1))
+        self.relabel()
 
-    def teach(self) -> None:
-        """Recompute the pseudo-labels of all points at once, as a run that resumes from a checkpoint does."""
-        self.taught = self._taught(self.votes, self.points)
+    def relabel(self) -> None:
+        """Label all points in one pass, as a run that goes on from a checkpoint does: equal bits in both."""
+        self.soft_labels = self._label(self.votes, self.points)
 
     @property
     def shares(self) -> Tensor:
-        """The share of the votes for each class at each point (n, K)"""
-        return self.taught.mean(dim=1)
+        """The expected share of the black boxes' votes for each class at each point (n, K)"""
+        return self.soft_labels.mean(dim=1)
 
-    def _taught(self, votes: NDArray[np.float32], points: Tensor) -> Tensor:
-        """votes (s, n, K) on points (n, D) -> what each black box is taught to say there (n, H, K)"""
-        said = self.models.expected(votes, self.weights)
+    def _label(self, votes: NDArray[np.float32], points: Tensor) -> Tensor:
+        """votes (s, n, K) on points (n, D) -> soft labels (n, H, K)"""
+        said = self.teachers.expected(votes, self.weights)
         if self.residuals is not None:
-            lacking = self.residuals.at(_as_encoded(points), self.models.views(votes))
-            said = np.clip(said + lacking.reshape(said.shape), 0.0, 1.0)
+            errors = self.residuals.at(_as_encoded(points), self.teachers.teacher_logits(votes))
+            said = np.clip(said + errors.reshape(said.shape), 0.0, 1.0)
             said /= said.sum(axis=2, keepdims=True)
         return torch.from_numpy(said.astype(np.float32)).to(points.device)
 
@@ -154,7 +165,7 @@ def mix_points(points: Tensor, labels: Tensor, snapper: Snapper, count: int, ran
     """Decodable points between the classes, where the votes turn.   points (n, D), labels (n,) -> (count, D)
 
     Each lies between a point and a nearby point of another class: some columns stay, some go part of the way, and each
-    circle is taken from one of the two.
+    categorical feature is taken from one of the two.
     """
     device, width = points.device, points.shape[1]
     here = torch.randint(len(points), (count,), generator=random, device=device)

@@ -1,13 +1,13 @@
-"""What a rough answer still lacks, learned from the points where the true answer is known: kernel ridge regression.
+"""Kernel ridge regression on what the stacked teachers get wrong, known at the points that were queried.
 
-The plausible models say roughly how the black boxes vote; the answers that were bought say exactly, at a few points.
-What lies between the two is carried over to other points: to those nearby, by a rough kernel, since votes jump; and to
-those that the plausible models see alike, by a smooth kernel over their views, since where a black box parts from a
-plausible model it does so all along its front. How far, and how much of it, is decided by leaving one out.
+The teachers say roughly how the black boxes vote; the queried labels say exactly, at a few points. The difference is
+carried over to other points: to those nearby, by a rough kernel, since votes jump; and to those where the teachers'
+logits are alike, by a smooth kernel over these logits, since where a black box parts from a teacher it does so all
+along the decision boundary. Widths and ridge are chosen by leave-one-out cross-validation; where that finds no use,
+nothing is added.
 
-Kernels between many points and a few, which every round of distillation asks for: made to be quick.
-
-Single precision and blocks that stay in the processor's cache: four times as fast as one pass in double precision.
+The sums of kernels between many points and a few are asked for in every round of distillation. They are computed in
+single precision, in blocks that stay in the processor's cache: four times as fast as one pass in double precision.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from ..arrays import Encoded, Floats
 WIDTHS = (0.03, 0.1, 0.3, 1.0)
 """The widths of the kernel over points that are tried, in medians of the distance between two known ones."""
 ALIKE = 0.6
-"""And that of the kernel over views, in medians of theirs."""
+"""And that of the kernel over the teachers' logits, in medians of theirs."""
 RIDGES = (0.02, 0.1, 0.4)
 """And how strongly the weights are held at nothing."""
 HELPS = 0.97
@@ -32,40 +32,43 @@ LEAST = 8
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Known points (q, D) and views (q, V), the reach of both kernels (0: it plays no part), and the weights (q, K)."""
+    """A fitted regression: points (q, D), logits (q, V), widths of both kernels (alike 0: off), weights (q, H * K)."""
 
     points: Encoded
-    views: Floats
+    logits: Floats
     width: float
     alike: float
     weights: Floats
 
-    def at(self, points: Encoded, views: Floats) -> Floats:
-        """points (n, D), views (n, V) -> what is to be added there (n, K)"""
+    def at(self, points: Encoded, logits: Floats) -> Floats:
+        """points (n, D), teachers' logits (n, V) -> what is to be added there (n, H * K)"""
         added = kernel_sums(points, self.points, self.weights, 1.0 / self.width, "exponential")
         if not self.alike:
             return added
-        return added + kernel_sums(views, self.views, self.weights, 0.5 / self.alike**2)
+        return added + kernel_sums(logits, self.logits, self.weights, 0.5 / self.alike**2)
 
 
-def fit_residuals(points: Encoded, views: Floats, lacking: Floats) -> Residuals | None:
-    """points (q, D), views (q, V), lacking (q, K) there -> the residuals; None where leaving one out finds no use"""
+def fit_residuals(points: Encoded, logits: Floats, errors: Floats) -> Residuals | None:
+    """points (q, D), teachers' logits (q, V) and errors (q, H * K) there -> the regression
+
+    None where leaving one out finds that it helps too little.
+    """
     if len(points) < LEAST:
         return None
-    apart, unlike = squared_distances(points, points), squared_distances(views, views)
+    apart, unlike = squared_distances(points, points), squared_distances(logits, logits)
     scale, spread = _median(apart), _median(unlike)
-    best, least = None, HELPS * float((lacking**2).sum())
-    views_kernels = [(0.0, np.zeros_like(unlike))]
+    best, least = None, HELPS * float((errors**2).sum())
+    logit_kernels = [(0.0, np.zeros_like(unlike))]
     if spread > 0:
-        views_kernels.append((ALIKE * spread, np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2))))
-    for share, (alike, smooth), ridge in product(WIDTHS, views_kernels, RIDGES) if scale > 0 else ():
+        logit_kernels.append((ALIKE * spread, np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2))))
+    for share, (alike, smooth), ridge in product(WIDTHS, logit_kernels, RIDGES) if scale > 0 else ():
         kernel = np.exp(np.sqrt(apart) / (-share * scale)) + smooth
         inverse = np.linalg.inv(kernel + ridge * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.
-        weights = inverse @ lacking
+        weights = inverse @ errors
         error = float(((weights / np.diag(inverse)[:, None]) ** 2).sum())
         if error < least:
-            best, least = Residuals(points, views, share * scale, alike, weights), error
+            best, least = Residuals(points, logits, share * scale, alike, weights), error
     return best
 
 

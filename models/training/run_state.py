@@ -15,7 +15,7 @@ from ..networks.velocity import Velocity
 from ..storage.config_json import config_to_json
 from .checkpoint import Snapshot
 from .generator_trainer import GeneratorTrainer
-from .pseudo_labels import Bought
+from .pseudo_labels import QueriedLabels
 from .schedule import set_rate
 from .surrogate_trainer import SurrogateTrainer
 
@@ -51,16 +51,16 @@ class RunState:
 
     def snapshot(self, phase: str, step: int) -> Snapshot:
         """Copies of all of it."""
-        bought, tensors = self.surrogate.bought, {"random": self.surrogate.random.get_state()}
+        queried, tensors = self.surrogate.queried, {"random": self.surrogate.random.get_state()}
         tensors |= _named("pair.", self.surrogate.pair.state_dict())
         tensors |= _named("velocity.", self.velocity.state_dict())
         tensors |= _optimizer_tensors("surrogate.", self.surrogate.optimizer)
-        tensors |= {f"bought.{name}": part for name, part in zip(_BOUGHT, bought.parts, strict=True)}
+        tensors |= {f"queried.{name}": part for name, part in zip(_QUERIED, queried.parts, strict=True)}
         records, answers = self.meter.answers()
         tensors |= {"meter.records": torch.from_numpy(records), "meter.answers": torch.from_numpy(answers)}
-        if (free := self.surrogate.free) is not None:
-            tensors |= {"free.points": free.points, "free.votes": torch.from_numpy(free.votes)}
-            tensors["free.practice"] = free.practice
+        if (pseudo := self.surrogate.pseudo_labels) is not None:
+            tensors |= {"pseudo.points": pseudo.points, "pseudo.votes": torch.from_numpy(pseudo.votes)}
+            tensors["pseudo.on_policy"] = pseudo.on_policy
         facts = {
             "run": self._run,
             "flowing": sorted(self.flowing),
@@ -92,10 +92,10 @@ class RunState:
         _load_optimizer(surrogate.optimizer, snapshot.part("surrogate."))
         # The generator sets its rate at each step; a joint run leaves the surrogate's where the first phase ended.
         set_rate(surrogate.optimizer, read_number(snapshot.facts, "rate", "the checkpoint"))
-        surrogate.bought = Bought(*(tensors[f"bought.{name}"].to(device) for name in _BOUGHT))
-        if surrogate.free is not None:
-            points, practice = tensors["free.points"].to(device), tensors["free.practice"].to(device)
-            surrogate.free.restore(points, tensors["free.votes"].numpy(), practice, surrogate.bought)
+        surrogate.queried = QueriedLabels(*(tensors[f"queried.{name}"].to(device) for name in _QUERIED))
+        if surrogate.pseudo_labels is not None:
+            points, on_policy = tensors["pseudo.points"].to(device), tensors["pseudo.on_policy"].to(device)
+            surrogate.pseudo_labels.restore(points, tensors["pseudo.votes"].numpy(), on_policy, surrogate.queried)
         records, answers = tensors["meter.records"].numpy(), tensors["meter.answers"].numpy()
         self.meter.restore(records, answers, _count(snapshot.facts["spent"]))
         self.choices.bit_generator.state = dict(read_mapping(snapshot.facts["choices"], "'choices'"))
@@ -107,7 +107,7 @@ class RunState:
         surrogate.random.set_state(tensors["random"])
 
 
-_BOUGHT = ("points", "target", "mean", "votes")
+_QUERIED = ("points", "target", "mean", "votes")
 
 
 def flowing_of(snapshot: Snapshot) -> frozenset[str]:

@@ -1,10 +1,8 @@
-"""Learning rates over time, and the moving average of weights.
-
-How a training run tells of its progress.
-"""
+"""Learning rates over time, the moving average of weights, and the callback that a training run reports to."""
 
 import math
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -49,10 +47,8 @@ class MovingAverage:
             parameter.copy_(average)
 
 
-class Report(Protocol):
-    """Called every few steps: the phase, the step reached of so many, the loss or another figure of the phase."""
-
-    def __call__(self, phase: str, step: int, steps: int, figure: float) -> None: ...
+Report: TypeAlias = Callable[[str, int, int, float], None]
+"""Called every few steps: the phase, the step reached, the number of steps, the loss or another figure of the phase."""
 
 
 def silent(phase: str, step: int, steps: int, figure: float) -> None:

@@ -1,6 +1,7 @@
-"""Training the surrogate: labelled data and noise for the density, lessons for the votes.
+"""Training the surrogate: labelled data and noise for the density, pseudo-labels and queried labels for the votes.
 
-Fitting the agreement scale to the answers that were bought.
+The (K+1)-way NCE classifier of docs/METHOD.md, section 2 (paper, "NCE-based Conditional Density Estimation"), and the
+calibration of its votes (Platt scaling) on the labels that were queried.
 """
 
 from collections.abc import Callable
@@ -16,13 +17,13 @@ from ..model import Calibration
 from ..networks.density import draw_noise
 from ..networks.losses import distillation_loss, nce_loss, vote_loss
 from ..networks.surrogate import SurrogatePair
-from .checkpoint import Steps, straight
-from .pseudo_labels import Bought, FreeLessons
+from .checkpoint import Steps, all_steps
+from .pseudo_labels import PseudoLabels, QueriedLabels
 from .schedule import Report, set_rate, warm_cosine
 
-LESSON_BATCH = 256
-PRACTISE_EVERY = 250
-"""While the surrogate settles, practice is added once in so many steps."""
+QUERIED_BATCH = 256
+AGGREGATE_EVERY = 250
+"""While the surrogate is fine-tuned, its answers are aggregated once in so many steps."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class TrainingData:
 
 
 class SurrogateTrainer:
-    """Holds the optimizer and the lessons; `step` does one update of both networks."""
+    """Holds the networks, their optimizer and the labels; `step` does one update of both networks."""
 
     def __init__(self, pair: SurrogatePair, data: TrainingData, config: Config, random: torch.Generator) -> None:
         self.pair, self.data, self.config, self.random = pair, data, config, random
@@ -44,26 +45,26 @@ class SurrogateTrainer:
             pair.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         classes = int(data.labels.max()) + 1
-        self.bought = Bought.nothing(data.points.shape[1], settings.heads or 1, classes, data.points.device)
-        self.free: FreeLessons | None = None
+        self.queried = QueriedLabels.empty(data.points.shape[1], settings.heads or 1, classes, data.points.device)
+        self.pseudo_labels: PseudoLabels | None = None
 
-    def pretrain(self, report: Report, steps: Steps = straight) -> None:
+    def pretrain(self, report: Report, steps: Steps = all_steps) -> None:
         """The configured number of steps, with warm-up and cosine decay."""
         settings = self.config.surrogate
         self._run("surrogate", settings.steps, settings.learning_rate, report, steps)
 
-    def settle(self, practise: Callable[[], None], report: Report, steps: Steps = straight) -> None:
-        """The last lessons, when everything is bought: what the rounds left unsteady is learned at a falling rate.
+    def finetune(self, aggregate: Callable[[], None], report: Report, steps: Steps = all_steps) -> None:
+        """Fine-tuning, when everything is queried: what the rounds left unsteady is learned at a falling rate.
 
-        Now and then `practise` adds what a search would choose by now.
+        Once in AGGREGATE_EVERY steps `aggregate` adds pseudo-labels for what a search answers by now.
         """
         settings = self.config.distill
 
-        def now_and_then(step: int) -> None:
-            if step % PRACTISE_EVERY == 0:
-                practise()
+        def every_so_often(step: int) -> None:
+            if step % AGGREGATE_EVERY == 0:
+                aggregate()
 
-        self._run("settle", settings.settle_steps, settings.settle_rate, report, steps, now_and_then)
+        self._run("finetune", settings.settle_steps, settings.settle_rate, report, steps, every_so_often)
 
     def _run(
         self,
@@ -85,38 +86,39 @@ class SurrogateTrainer:
     def step(self) -> Tensor:
         """One update; returns the loss ()
 
-        Data, noise and lessons pass the networks together: one large pass takes less time than four small ones.
+        Data, noise, pseudo-labels and queried labels pass the networks together: one large pass takes less time than
+        four small ones.
         """
-        points, free, settings = self.data.points, self.free, self.config.noise
+        points, pseudo, settings = self.data.points, self.pseudo_labels, self.config.noise
         drawn = self._draw(len(points), self.config.surrogate.batch)
         noise_count = max(8, round(len(drawn) * settings.ratio))
         noise = draw_noise(noise_count, points.shape[1], self.data.bound, self.random)
-        learned = free.draw(self.config.surrogate.batch, self.random) if free is not None else drawn[:0]
-        bought = self._draw(len(self.bought.points), LESSON_BATCH) if len(self.bought.points) else drawn[:0]
-        lessons = points[:0] if free is None else free.points[learned]
-        parts = [points[drawn], noise, lessons, self.bought.points[bought]]
+        labelled = pseudo.draw(self.config.surrogate.batch, self.random) if pseudo is not None else drawn[:0]
+        queried = self._draw(len(self.queried.points), QUERIED_BATCH) if len(self.queried.points) else drawn[:0]
+        pseudo_points = points[:0] if pseudo is None else pseudo.points[labelled]
+        parts = [points[drawn], noise, pseudo_points, self.queried.points[queried]]
         outputs, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
         for reading in outputs:
             logits, noise_logits, _, _ = reading.logits.split(sizes)
-            own_votes, _, lesson_votes, bought_votes = reading.log_member_share.split(sizes)
+            own_votes, _, pseudo_votes, queried_votes = reading.log_member_share.split(sizes)
             loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
-            if free is not None:
-                loss = loss + vote_loss(lesson_votes, free.taught[learned])
+            if pseudo is not None:
+                loss = loss + vote_loss(pseudo_votes, pseudo.soft_labels[labelled])
             elif self.config.surrogate.votes:
-                # Without plausible models the labels are the only votes, until some are bought.
+                # Without teachers the labels are the only votes, until some are queried.
                 labels = functional.one_hot(self.data.labels[drawn], own_votes.shape[2])
                 loss = loss + vote_loss(own_votes, labels[:, None].expand_as(own_votes))
-            if len(bought):
-                loss = loss + self._bought_loss(bought_votes, bought)
+            if len(queried):
+                loss = loss + self._queried_loss(queried_votes, queried)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
         return loss.detach()
 
-    def _bought_loss(self, log_member_share: Tensor, drawn: Tensor) -> Tensor:
+    def _queried_loss(self, log_member_share: Tensor, drawn: Tensor) -> Tensor:
         if self.config.surrogate.votes:
-            return vote_loss(log_member_share, self.bought.votes[drawn])
-        return distillation_loss(log_member_share[:, 0], self.bought.target[drawn], self.bought.mean[drawn])
+            return vote_loss(log_member_share, self.queried.votes[drawn])
+        return distillation_loss(log_member_share[:, 0], self.queried.target[drawn], self.queried.mean[drawn])
 
     def _draw(self, size: int, count: int) -> Tensor:
         return torch.randint(size, (count,), generator=self.random, device=self.random.device)
@@ -126,15 +128,18 @@ PRIOR = 0.02
 """How strongly slope and bias are held at 1 and 0."""
 
 
-def fit_calibration(pair: SurrogatePair, bought: Bought, classes: int) -> Calibration:
-    """The slope and bias for which softmax(slope * log p + bias) fits the bought shares of votes best."""
-    if not len(bought.points):
+def fit_calibration(pair: SurrogatePair, queried: QueriedLabels, classes: int) -> Calibration:
+    """The slope and bias for which softmax(slope * log p + bias) best fits the queried shares of votes (Platt scaling).
+
+    PRIOR holds them at 1 and 0, and the slope stays above 0; without queried labels they are 1 and 0.
+    """
+    if not len(queried.points):
         return Calibration.identity(classes)
     pair.eval()
     with torch.no_grad():
-        first, second = pair(bought.points)
+        first, second = pair(queried.points)
         mean = (first.log_class_share + second.log_class_share).double() / 2
-    shares = bought.shares.double()
+    shares = queried.shares.double()
     log_slope = torch.zeros((), dtype=torch.float64, device=mean.device, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, device=mean.device, requires_grad=True)
     optimizer: torch.optim.Optimizer = torch.optim.LBFGS([log_slope, bias], max_iter=100, line_search_fn="strong_wolfe")

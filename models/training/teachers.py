@@ -1,18 +1,19 @@
-"""Plausible models: a handful of ordinary classifiers trained on the same data, which cost no query.
+"""The teacher ensemble: ordinary classifiers trained on the same data, which cost no query.
 
-Model multiplicity is what makes advice fragile, so the surrogate is first taught where plausible models agree. The
-answers that are bought from the lender's models then weigh them: a voter that sides with the black boxes counts more.
-A constant voter for each class takes up black boxes that always say the same.
+Model multiplicity is what makes recourse fragile (paper, "Introduction"), so the surrogate learns first where equally
+good models agree. The labels that are queried from the lender's models then weigh the teachers by non-negative
+stacking: a teacher that sides with the black boxes counts more. A constant teacher for each class takes up black boxes
+that always say the same.
 """
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
+from sklearn.base import ClassifierMixin
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
@@ -28,98 +29,94 @@ SLOW_ROWS = 10_000
 NEIGHBOUR_ROWS = 40_000
 """And so many the nearest neighbours, whose votes depend on every row."""
 PRIOR = 3.0
-"""How strongly the weights are held at equal shares, in units of one bought answer's row."""
+"""How strongly the weights are held at equal shares, in units of one queried label's row."""
 
 
 SHARPNESS = 6.0
-"""The power to which a voter's probabilities are raised; measured against bought votes on Compas and Adult."""
+"""The power to which a teacher's probabilities are raised; measured against queried votes on Compas and Adult."""
 
 
 LEAST_VOTE = 1e-30
 """No vote is less: its logarithm is asked for."""
 
 
-class _Classifier(Protocol):
-    def predict_proba(self, x: Encoded) -> NDArray[np.float64]: ...
-
-
 @dataclass(frozen=True, eq=False)
-class PlausibleModels:
-    """s voters over K classes; weights (H, s + K) for each of H black boxes, the last K for the constant voters."""
+class TeacherEnsemble:
+    """s teachers over K classes; weights (H, s + K) for each of H black boxes, the last K for the constant teachers."""
 
-    voters: tuple[_Classifier, ...]
+    teachers: tuple[ClassifierMixin, ...]
     classes: int
 
     def equal_weights(self, heads: int) -> NDArray[np.float64]:
-        """(H, s + K): the voters count alike, for each of H black boxes"""
-        voters = len(self.voters)
-        return np.tile(np.concatenate([np.full(voters, 1.0 / voters), np.zeros(self.classes)]), (heads, 1))
+        """(H, s + K): all teachers count alike and the constant ones nothing, for each of H black boxes"""
+        count = len(self.teachers)
+        return np.tile(np.concatenate([np.full(count, 1.0 / count), np.zeros(self.classes)]), (heads, 1))
 
     def votes(self, points: Encoded) -> NDArray[np.float32]:
-        """points (n, D) -> how far each voter is for each class (s, n, K), rows sum to 1
+        """points (n, D) -> how far each teacher is for each class (s, n, K), rows sum to 1
 
-        A voter's probabilities are sharpened, not rounded: near one half its vote is a toss-up for models like it.
+        A teacher's probabilities are sharpened, not rounded: near one half its vote is a toss-up for models like it.
         """
         with threadpool_limits(limits=1):
-            return np.stack([_sharpened(voter, points, self.classes) for voter in self.voters])
+            return np.stack([_sharpened(teacher, points, self.classes) for teacher in self.teachers])
 
-    def views(self, votes: NDArray[np.float32]) -> NDArray[np.float64]:
-        """votes (s, n, K) -> how each voter sees each point (n, s * K): its log-chances, before they were sharpened"""
+    def teacher_logits(self, votes: NDArray[np.float32]) -> NDArray[np.float64]:
+        """votes (s, n, K) -> each teacher's logits at each point (n, s * K), centred, before they were sharpened"""
         chances = np.log(np.maximum(votes, LEAST_VOTE), dtype=np.float64) / SHARPNESS
         chances -= chances.mean(axis=2, keepdims=True)
         return np.asarray(chances.transpose(1, 0, 2).reshape(votes.shape[1], -1))
 
     def expected(self, votes: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """votes (s, n, K), weights (H, s + K) -> how far each black box is for each class (n, H, K), rows sum to 1"""
-        voters = len(self.voters)
-        said = np.tensordot(votes, weights[:, :voters], axes=(0, 1)).transpose(0, 2, 1) + weights[:, voters:]
+        count = len(self.teachers)
+        said = np.tensordot(votes, weights[:, :count], axes=(0, 1)).transpose(0, 2, 1) + weights[:, count:]
         return np.asarray(said / said.sum(axis=2, keepdims=True), dtype=np.float64)
 
-    def weigh(self, votes: NDArray[np.float32], bought: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights (H, s + K) that best reproduce bought votes (q, H, K) from the voters' (s, q, K)
+    def fit_stacking_weights(self, votes: NDArray[np.float32], queried: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights (H, s + K) with which the teachers' votes (s, q, K) best reproduce queried votes (q, H, K)
 
-        Least squares, none negative, for each black box by itself; where it did not answer, its votes are zeros.
+        Non-negative least squares for each black box by itself, with a ridge towards equal weights; where a black box
+        did not answer, its queried votes are zeros and the row is left out.
         """
-        voters = len(self.voters)
+        count = len(self.teachers)
         said = votes.transpose(1, 2, 0)
-        constant = np.tile(np.eye(self.classes), (len(bought), 1, 1))
+        constant = np.tile(np.eye(self.classes), (len(queried), 1, 1))
         design = np.concatenate([said, constant], axis=2)
-        prior, weights = self.equal_weights(bought.shape[1]), np.empty((bought.shape[1], voters + self.classes))
-        for head, answers in enumerate(bought.transpose(1, 0, 2)):
+        prior, weights = self.equal_weights(queried.shape[1]), np.empty((queried.shape[1], count + self.classes))
+        for head, answers in enumerate(queried.transpose(1, 0, 2)):
             heard = answers.any(axis=1)
             rows = np.vstack([design[heard].reshape(-1, design.shape[2]), PRIOR * np.eye(design.shape[2])])
             weights[head], _ = nnls(rows, np.concatenate([answers[heard].reshape(-1), PRIOR * prior[head]]))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _sharpened(voter: _Classifier, points: Encoded, classes: int) -> NDArray[np.float32]:
+def _sharpened(teacher: ClassifierMixin, points: Encoded, classes: int) -> NDArray[np.float32]:
     """points (n, D) -> p^SHARPNESS of each class, normalised (n, K)"""
-    if isinstance(voter, SVC):
-        margin = _margin(voter, points)
+    if isinstance(teacher, SVC):
+        margin = _margin(teacher, points)
         logits = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin * 2.0
     else:
-        logits = np.log(np.clip(voter.predict_proba(points), 1e-3, 1.0))
+        logits = np.log(np.clip(teacher.predict_proba(points), 1e-3, 1.0))
     return np.asarray(softmax(SHARPNESS * logits, axis=1), dtype=np.float32)
 
 
-def _margin(voter: SVC, points: Encoded) -> NDArray[np.float64]:
+def _margin(teacher: SVC, points: Encoded) -> NDArray[np.float64]:
     """points (n, D) -> (n,), or (n, K) of three classes and more; of two, without the library's loop over the points"""
-    if len(voter.classes_) > 2:
-        return np.asarray(voter.decision_function(points))
-    sums = kernel_sums(points, voter.support_vectors_, voter.dual_coef_.T, voter._gamma)
-    return np.asarray(sums[:, 0] + voter.intercept_[0])
+    if len(teacher.classes_) > 2:
+        return np.asarray(teacher.decision_function(points))
+    sums = kernel_sums(points, teacher.support_vectors_, teacher.dual_coef_.T, teacher._gamma)
+    return np.asarray(sums[:, 0] + teacher.intercept_[0])
 
 
-def _fit_quietly(model: KNeighborsClassifier | SVC | MLPClassifier, x: Encoded, y: Codes) -> _Classifier:
-    """A perceptron that ends at its last epoch is as plausible as any: no warning."""
+def _fit_quietly(model: ClassifierMixin, x: Encoded, y: Codes) -> ClassifierMixin:
+    """A perceptron that ends at its last epoch is as good a teacher as any: no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted: _Classifier = model.fit(x, y)
-    return fitted
+        return model.fit(x, y)
 
 
-def fit_plausible(x: Encoded, y: Codes, classes: int, seed: int) -> PlausibleModels:
-    """x (n, D), y (n,) -> the voters, by settings that suit most tabular data"""
+def fit_teachers(x: Encoded, y: Codes, classes: int, seed: int) -> TeacherEnsemble:
+    """x (n, D), y (n,) -> the teachers, by settings that suit most tabular data"""
     order = np.random.default_rng(seed).permutation(len(x))
     few, some = _with_every_class(y, order, SLOW_ROWS, classes), _with_every_class(y, order, NEIGHBOUR_ROWS, classes)
     trees = [
@@ -134,10 +131,10 @@ def fit_plausible(x: Encoded, y: Codes, classes: int, seed: int) -> PlausibleMod
     ]
     neighbours = KNeighborsClassifier(min(9, len(some)), algorithm="brute", n_jobs=1)
     with threadpool_limits(limits=1):
-        fitted: list[_Classifier] = [model.fit(x, y) for model in trees]
+        fitted: list[ClassifierMixin] = [model.fit(x, y) for model in trees]
         fitted.append(_fit_quietly(neighbours, x[some], y[some]))
         fitted += [_fit_quietly(model, x[few], y[few]) for model in smooth]
-    return PlausibleModels(tuple(fitted), classes)
+    return TeacherEnsemble(tuple(fitted), classes)
 
 
 def _with_every_class(y: Codes, order: NDArray[np.intp], most: int, classes: int) -> NDArray[np.intp]:

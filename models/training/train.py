@@ -1,4 +1,4 @@
-"""Training from top to bottom: teach the surrogate, train the generator, distil, settle, calibrate, and the dial."""
+"""Training from top to bottom: pretrain the surrogate, train the generator, distil, fine-tune, calibrate, measure."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,18 +21,18 @@ from ..search.scoring import measure_density_quantiles
 from ..space.anchors import Anchors, choose_anchors
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
-from .acquisition import distill, practise
-from .checkpoint import Checkpoints, straight
+from .acquisition import aggregate, distill
+from .checkpoint import Checkpoints, all_steps
 from .feature_selection import flowing_features
 from .generator_trainer import GeneratorTrainer, training_boxes
-from .pseudo_labels import FreeLessons, mix_points
+from .pseudo_labels import PseudoLabels, mix_points
 from .ranker_trainer import with_ranker
 from .run_state import RunState, flowing_of
 from .schedule import Report, silent
 from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
-from .teachers import fit_plausible
+from .teachers import fit_teachers
 
-FREE_LESSONS = 12_000
+PSEUDO_LABELS = 12_000
 
 
 def train(
@@ -70,11 +70,11 @@ def train(
         velocity = make_velocity(encoder.width, classes, config.flow).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
     if config.surrogate.plausible:
-        surrogate.free = _free_lessons(encoder, training, data, config, seed)
+        surrogate.pseudo_labels = _pseudo_labels(encoder, training, data, config, seed)
         if resume is None:
-            surrogate.free.add(mix_points(data.points, data.labels, snapper, FREE_LESSONS, random))
+            surrogate.pseudo_labels.add(mix_points(data.points, data.labels, snapper, PSEUDO_LABELS, random))
     state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
-    steps = straight if checkpoints is None else checkpoints.steps(state)
+    steps = all_steps if checkpoints is None else checkpoints.steps(state.snapshot, state.restore)
     surrogate.pretrain(report, steps)
     boxes = training_boxes(encoder, training.records, flowing, device)
     score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, state.proxy_random(resume))
@@ -83,11 +83,11 @@ def train(
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
     distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
     if config.distill.rounds:
-        practice = partial(practise, model, training.records, training.labels, surrogate, state.choices)
-        surrogate.settle(practice, report, steps)
+        aggregation = partial(aggregate, model, training.records, training.labels, surrogate, state.choices)
+        surrogate.finetune(aggregation, report, steps)
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
-    calibration = fit_calibration(pair, surrogate.bought, classes)
+    calibration = fit_calibration(pair, surrogate.queried, classes)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
     learned, checked = ((split.records, split.labels) for split in (training, validation))
     model = with_ranker(model, learned, checked, seed)
@@ -106,12 +106,12 @@ def _served(config: Config) -> Config:
 
 
 def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labelled, seed: int) -> Anchors:
-    encoder, free = model.encoder, surrogate.free
-    if free is None:
+    encoder, pseudo = model.encoder, surrogate.pseudo_labels
+    if pseudo is None:
         return Anchors.none(encoder.width)
     flows = np.array([name in model.generated_features for name in encoder.schema.names])[encoder.feature_of_column]
     points, random = encoder.encode(training.records), np.random.default_rng(seed)
-    pool, shares = free.points.cpu().numpy().astype(np.float64), free.shares.cpu().numpy()
+    pool, shares = pseudo.points.cpu().numpy().astype(np.float64), pseudo.shares.cpu().numpy()
     return choose_anchors(pool, shares, points, training.labels, flows, random)
 
 
@@ -131,8 +131,8 @@ def _training_data(encoder: Encoder, training: Labelled, config: Config, device:
     return TrainingData(points, labels, noise_bound(points, config.noise))
 
 
-def _free_lessons(encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int) -> FreeLessons:
-    """The plausible models, with nothing to vote on yet."""
+def _pseudo_labels(encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int) -> PseudoLabels:
+    """The teachers, with nothing to label yet."""
     classes = len(encoder.schema.classes)
-    plausible = fit_plausible(encoder.encode(training.records), training.labels, classes, seed)
-    return FreeLessons(plausible, encoder.width, config.surrogate.heads or 1, data.points.device)
+    teachers = fit_teachers(encoder.encode(training.records), training.labels, classes, seed)
+    return PseudoLabels(teachers, encoder.width, config.surrogate.heads or 1, data.points.device)

@@ -28,7 +28,7 @@ from benchmarks.quality.summary import (
 )
 from benchmarks.store import Places, write_whole
 from models.config import fast
-from models.datasets.dataset import make_study
+from models.datasets.dataset import split_dataset
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, DataError
 from models.evaluation.evaluation import PUBLISHED, Evaluation, MeasuredPoint, Method, Published, Quality
@@ -148,7 +148,7 @@ def test_a_real_run_trains_once_and_measures_the_same_again(tmp_path: Path) -> N
     for one, other in zip(first.qualities, again.qualities, strict=True):
         assert one == replace(other, explain_ms=one.explain_ms)
     assert first.qualities[0].train_seconds > 0 and first.qualities[2].unanimity == 1.0
-    cache, study = TrainingCache(tmp_path, MEMBERS), make_study(four_blobs(), 1)
+    cache, study = TrainingCache(tmp_path, MEMBERS), split_dataset(four_blobs(), 1)
     cache.model(job, study, cache.ensemble(job, study), replace(TINY, loss=replace(TINY.loss, density=0.2)))
     assert len(list(tmp_path.glob("model-*.seconds"))) == 2 and len(list(tmp_path.glob("ensemble-*"))) == 1
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Records
 from models.config import Config, SurrogateConfig
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.model import Calibration, RecourseModel
 from models.space.encoding import Encoder
 from tests.models.tiny import TINY, random_model
@@ -20,7 +20,7 @@ FAR = 16.0
 
 def plane(*names: str) -> Encoder:
     """Numbers of mean 0 and deviation 1 on a fine grid: a record is its own point."""
-    numbers = tuple(Feature(name, Kind.NUMERIC, lower=-9.0, upper=9.0, step=1e-6) for name in names)
+    numbers = tuple(Feature(name, FeatureKind.NUMERIC, lower=-9.0, upper=9.0, step=1e-6) for name in names)
     count = len(names)
     schema = Schema(numbers, "label", ("no", "yes"))
     return Encoder(schema, np.zeros(count), np.zeros(count), np.ones(count))

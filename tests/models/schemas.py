@@ -6,7 +6,7 @@ from hypothesis.strategies import DrawFn
 
 from models.arrays import Encoded, Records
 from models.data.grid import snap_value
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.space.constraints import Constraints, Range
 
 STEPS = (1.0, 0.1, 0.01, 1e-6, 0.25, 0.3, 5.0, 1000.0)
@@ -23,10 +23,10 @@ def features(draw: DrawFn, name: str) -> Feature:
         direction = draw(st.sampled_from(Direction)) if ordered else Direction.ANY
         categories = tuple(f"c{level}" for level in range(count))
         return Feature(
-            name, Kind.CATEGORICAL, 0.0, 0.0, 1.0, categories, ordered, immutable, protected, direction, nullable
+            name, FeatureKind.CATEGORICAL, 0.0, 0.0, 1.0, categories, ordered, immutable, protected, direction, nullable
         )
     step = draw(st.sampled_from(STEPS))
-    kind = Kind.INTEGER if step >= 1 and draw(flags) else Kind.NUMERIC
+    kind = FeatureKind.INTEGER if step >= 1 and draw(flags) else FeatureKind.NUMERIC
     start, span = draw(st.integers(-1000, 1000)), draw(st.integers(1, 60))
     lower, upper = snap_value(start * step, step), snap_value((start + span) * step, step)
     direction = draw(st.sampled_from(Direction))

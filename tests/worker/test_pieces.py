@@ -22,7 +22,7 @@ from app.train import jobs, service
 from app.train.jobs import Claim
 from app.train.request import make_plan
 from models.data.infer import infer_schema
-from models.data.schema import Kind
+from models.data.schema import FeatureKind
 from models.datasets.loans import loans
 from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
 from models.model import RecourseModel
@@ -309,10 +309,10 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
 def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
     site.submit()
     bench = open_bench(site.settings, site.database, hold(site), lambda: False)
-    asked: list[tuple[str, dict[str, object], Kind]] = [
-        ("categorical", {}, Kind.CATEGORICAL),
-        ("numeric", {}, Kind.NUMERIC),
-        ("categorical", {"dependents": {"kind": "integer"}}, Kind.INTEGER),
+    asked: list[tuple[str, dict[str, object], FeatureKind]] = [
+        ("categorical", {}, FeatureKind.CATEGORICAL),
+        ("numeric", {}, FeatureKind.NUMERIC),
+        ("categorical", {"dependents": {"kind": "integer"}}, FeatureKind.INTEGER),
     ]
     for told, overrides, kind in asked:
         features = [{"name": "dependents", "kind": told}, {"name": "decision", "kind": "categorical"}]

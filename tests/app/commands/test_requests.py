@@ -4,11 +4,15 @@ import pytest
 
 from app.commands.choices import listed
 from app.commands.requests import parse_directions, parse_ranges
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import ConstraintError
 
-PURPOSE = Feature("purpose", Kind.CATEGORICAL, categories=("car, used", "home", "a=b"))
-SCHEMA = Schema((Feature("a", Kind.INTEGER, 0, 9), Feature("a=b", Kind.INTEGER, 0, 9), PURPOSE), "label", ("no", "yes"))
+PURPOSE = Feature("purpose", FeatureKind.CATEGORICAL, categories=("car, used", "home", "a=b"))
+SCHEMA = Schema(
+    (Feature("a", FeatureKind.INTEGER, 0, 9), Feature("a=b", FeatureKind.INTEGER, 0, 9), PURPOSE),
+    "label",
+    ("no", "yes"),
+)
 
 
 def test_a_name_may_hold_an_equals_sign() -> None:

@@ -13,17 +13,17 @@ from app.ensembles.bought import AnswerOwner
 from app.ensembles.endpoint import Endpoint
 from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from tests.app.conftest import Customer
 from tests.app.ensembles.lender import CLASSES, MEMBERS, formula
 from tests.app.ensembles.mlserver.server import mlserver
 
 SCHEMA = Schema(
     (
-        Feature("income", Kind.NUMERIC, -3.0, 3.0, 0.001, nullable=True),
-        Feature("purpose", Kind.CATEGORICAL, categories=("car", "house", "study")),
-        Feature("late_payments", Kind.INTEGER, 0.0, 5.0),
-        Feature("children", Kind.INTEGER, 0.0, 5.0, nullable=True),
+        Feature("income", FeatureKind.NUMERIC, -3.0, 3.0, 0.001, nullable=True),
+        Feature("purpose", FeatureKind.CATEGORICAL, categories=("car", "house", "study")),
+        Feature("late_payments", FeatureKind.INTEGER, 0.0, 5.0),
+        Feature("children", FeatureKind.INTEGER, 0.0, 5.0, nullable=True),
     ),
     "decision",
     CLASSES,

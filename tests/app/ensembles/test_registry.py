@@ -12,10 +12,10 @@ from app.ensembles.directory import GRACE_SECONDS, EnsembleRegistry
 from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
 from app.settings import Settings
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from tests.app.conftest import Customer
 
-SCHEMA = Schema((Feature("income", Kind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
+SCHEMA = Schema((Feature("income", FeatureKind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
 
 
 def open_loops() -> int:

@@ -18,13 +18,13 @@ from app.ensembles.blackbox import BreakerPolicy, RemoteBlackBox
 from app.ensembles.endpoint import Endpoint, Layout
 from app.ensembles.metered import BoxAnswer
 from app.errors import EndpointError
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import ConfigError, EnsembleError
 from tests.app.ensembles.hostile import HostileServer, serving
 
 HOST = "models.lender.test"
 SECRET = "token-of-the-lender"
-SCHEMA = Schema((Feature("income", Kind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
+SCHEMA = Schema((Feature("income", FeatureKind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
 RECORDS = np.array([[1.0], [np.nan], [2.5]])
 Ask: TypeAlias = Callable[..., BoxAnswer]
 

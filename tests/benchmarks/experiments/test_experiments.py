@@ -14,7 +14,7 @@ from benchmarks.experiments.methods import LEAN, METHODS, answers_of, config_of,
 from benchmarks.experiments.pictures import COLOURS
 from benchmarks.store import Places
 from models.config import fast
-from models.datasets.dataset import Dataset, make_study
+from models.datasets.dataset import Dataset, split_dataset
 from models.ensemble.votes import votes
 from tests.benchmarks.experiments.conftest import SETTINGS
 
@@ -107,7 +107,7 @@ def test_as_many_women_as_men_are_asked_and_those_who_stay_are_counted(tmp_path:
     frame = pd.DataFrame({"skill": skill.round(2), "sex": np.where(women, "Female", "Male")})
     frame["income"] = np.where(skill > 0.5, ">50K", "<=50K")
     bench = Bench("people", 0, SETTINGS, Places(None, tmp_path))
-    bench.__dict__["study"] = make_study(Dataset("people", frame, "income"), 0)
+    bench.__dict__["study"] = split_dataset(Dataset("people", frame, "income"), 0)
     cases = sex.balanced(bench)
     assert len(cases) == 12 and set(cases.target.tolist()) == {1}
     assert sex.run(bench, "queries").values["female"] == 0.5

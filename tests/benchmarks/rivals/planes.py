@@ -5,14 +5,14 @@ from numpy.typing import NDArray
 
 from benchmarks.rivals.rival import Problem
 from models.arrays import Records
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.datasets.dataset import Labelled
 from models.space.encoding import Encoder
 
 PLANE = Schema(
     (
-        Feature("x1", Kind.NUMERIC, lower=-10.0, upper=10.0, step=0.001),
-        Feature("x2", Kind.NUMERIC, lower=-10.0, upper=10.0, step=0.001),
+        Feature("x1", FeatureKind.NUMERIC, lower=-10.0, upper=10.0, step=0.001),
+        Feature("x2", FeatureKind.NUMERIC, lower=-10.0, upper=10.0, step=0.001),
     ),
     "label",
     ("no", "yes"),

@@ -7,7 +7,7 @@ from benchmarks.rivals.product_mip import ProductConfig, ProductMip
 from benchmarks.rivals.program import Program, add_inputs, add_network, solve
 from benchmarks.rivals.relu import ReluConfig, predict_classes, relu_layers, train_relu
 from benchmarks.rivals.rival import NO_QUERIES
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.space.encoding import Encoder
 from tests.benchmarks.rivals.planes import Thresholds, blobs, problem
 
@@ -66,8 +66,8 @@ def test_the_answer_is_the_nearest_by_absolute_differences() -> None:
 
 def test_categories_are_chosen_and_whole_numbers_stay_whole() -> None:
     features = (
-        Feature("colour", Kind.CATEGORICAL, categories=("red", "green", "blue")),
-        Feature("count", Kind.INTEGER, lower=0.0, upper=9.0, step=1.0),
+        Feature("colour", FeatureKind.CATEGORICAL, categories=("red", "green", "blue")),
+        Feature("count", FeatureKind.INTEGER, lower=0.0, upper=9.0, step=1.0),
     )
     random = np.random.default_rng(0)
     records = np.stack([random.integers(3, size=300), random.integers(10, size=300)], axis=1).astype(np.float64)
@@ -102,7 +102,7 @@ def test_what_cannot_be_met_leaves_the_record() -> None:
 
 
 def test_a_missing_category_may_stay_missing() -> None:
-    feature = Feature("colour", Kind.CATEGORICAL, categories=("red", "green"), nullable=True)
+    feature = Feature("colour", FeatureKind.CATEGORICAL, categories=("red", "green"), nullable=True)
     encoder = Encoder.fit(Schema((feature,), "label", ("no", "yes")), np.array([[0.0], [1.0], [np.nan]]))
     record = np.array([[np.nan]])
     program, point = Program(), encoder.encode(record)[0]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models.data.frames import to_records
 from models.data.infer import infer_features, infer_schema, infer_step, sort_naturally
-from models.data.schema import Feature, Kind
+from models.data.schema import Feature, FeatureKind
 from models.errors import DataError, SchemaError
 
 ROWS = 12
@@ -28,21 +28,23 @@ def inferred(**columns: object) -> Feature:
 
 
 def test_kinds_bounds_and_steps() -> None:
-    assert inferred(x=range(3, 15)) == Feature("x", Kind.INTEGER, 3, 14)
-    assert inferred(x=[0.25, 1.5] * 6) == Feature("x", Kind.NUMERIC, 0.25, 1.5, 0.01)
-    assert inferred(x=["b", "a"] * 6) == Feature("x", Kind.CATEGORICAL, categories=("a", "b"))
+    assert inferred(x=range(3, 15)) == Feature("x", FeatureKind.INTEGER, 3, 14)
+    assert inferred(x=[0.25, 1.5] * 6) == Feature("x", FeatureKind.NUMERIC, 0.25, 1.5, 0.01)
+    assert inferred(x=["b", "a"] * 6) == Feature("x", FeatureKind.CATEGORICAL, categories=("a", "b"))
     assert inferred(x=[True, False] * 6).categories == ("False", "True")
     assert inferred(x=pd.Categorical(["hi", "lo"] * 6)).ordered is False
 
 
 def test_an_ordered_categorical_keeps_its_order_without_unused_categories() -> None:
     column = pd.Categorical(["hi", "lo"] * 6, categories=["lo", "mid", "hi"], ordered=True)
-    assert inferred(x=column) == Feature("x", Kind.CATEGORICAL, categories=("lo", "hi"), ordered=True)
+    assert inferred(x=column) == Feature("x", FeatureKind.CATEGORICAL, categories=("lo", "hi"), ordered=True)
 
 
 def test_missing_values_make_a_feature_nullable_and_do_not_change_its_kind() -> None:
-    assert inferred(x=[None, *range(11)]) == Feature("x", Kind.INTEGER, 0, 10, nullable=True)
-    assert inferred(x=pd.array([None, *range(11)], dtype="Int64")) == Feature("x", Kind.INTEGER, 0, 10, nullable=True)
+    assert inferred(x=[None, *range(11)]) == Feature("x", FeatureKind.INTEGER, 0, 10, nullable=True)
+    assert inferred(x=pd.array([None, *range(11)], dtype="Int64")) == Feature(
+        "x", FeatureKind.INTEGER, 0, 10, nullable=True
+    )
     assert inferred(x=[None, *["a", "b"] * 5, "a"]).nullable
 
 
@@ -92,14 +94,14 @@ def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
     code = {"kind": "categorical", "ordered": True, "direction": "up"}
     schema = infer_schema(frame, "label", {"features": {"code": code, "size": {"kind": "numeric", "step": 0.5}}})
     assert schema.features[1].categories == ("1", "2") and schema.features[1].nullable
-    assert schema.features[0] == Feature("size", Kind.NUMERIC, 0, 11, 0.5)
+    assert schema.features[0] == Feature("size", FeatureKind.NUMERIC, 0, 11, 0.5)
 
 
 def test_codes_are_numbers_where_an_override_says_so() -> None:
     frame = frame_with(code=["007", None, "12"] * 4)
     assert infer_schema(frame, "label").features[1].categories == ("007", "12")
     schema = infer_schema(frame, "label", {"features": {"code": {"kind": "integer"}}})
-    assert schema.features[1] == Feature("code", Kind.INTEGER, 7, 12, 1, nullable=True)
+    assert schema.features[1] == Feature("code", FeatureKind.INTEGER, 7, 12, 1, nullable=True)
     assert to_records(schema, frame)[[0, 2], 1].tolist() == [7, 12]
 
 

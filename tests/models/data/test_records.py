@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from models.data.frames import labels_to_codes, to_frame, to_records
 from models.data.records import check_record, from_records
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import RecordError
 from tests.models.schemas import record_matrices, schemas
 
 SCHEMA = Schema(
     (
-        Feature("age", Kind.INTEGER, 17, 90),
-        Feature("ratio", Kind.NUMERIC, 0.0, 1.5, 0.01),
-        Feature("grade", Kind.CATEGORICAL, categories=("1", "2", "high"), nullable=True),
-        Feature("owner", Kind.CATEGORICAL, categories=("False", "True")),
+        Feature("age", FeatureKind.INTEGER, 17, 90),
+        Feature("ratio", FeatureKind.NUMERIC, 0.0, 1.5, 0.01),
+        Feature("grade", FeatureKind.CATEGORICAL, categories=("1", "2", "high"), nullable=True),
+        Feature("owner", FeatureKind.CATEGORICAL, categories=("False", "True")),
     ),
     "decision",
     ("no", "yes"),

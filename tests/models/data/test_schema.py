@@ -7,13 +7,13 @@ import sys
 import pytest
 from hypothesis import given
 
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import SchemaError
 from tests.models.schemas import schemas
 
-AGE = Feature("age", Kind.INTEGER, 17, 90)
-RATIO = Feature("ratio", Kind.NUMERIC, 0.0, 1.5, 0.01)
-GRADE = Feature("grade", Kind.CATEGORICAL, categories=("high", "low", "mid"))
+AGE = Feature("age", FeatureKind.INTEGER, 17, 90)
+RATIO = Feature("ratio", FeatureKind.NUMERIC, 0.0, 1.5, 0.01)
+GRADE = Feature("grade", FeatureKind.CATEGORICAL, categories=("high", "low", "mid"))
 SCHEMA = Schema((AGE, RATIO, GRADE), "decision", ("no", "yes"))
 
 
@@ -25,12 +25,12 @@ def test_names_and_index_follow_the_columns() -> None:
 
 
 def test_protected_implies_immutable() -> None:
-    assert Feature("sex", Kind.CATEGORICAL, categories=("f", "m"), protected=True).immutable
+    assert Feature("sex", FeatureKind.CATEGORICAL, categories=("f", "m"), protected=True).immutable
 
 
 def test_categorical_bounds_are_those_of_its_index() -> None:
     assert (GRADE.lower, GRADE.upper, GRADE.step, GRADE.level_count) == (0.0, 2.0, 1.0, 3)
-    assert Feature("g", Kind.CATEGORICAL, categories=("a", "b"), nullable=True).level_count == 3
+    assert Feature("g", FeatureKind.CATEGORICAL, categories=("a", "b"), nullable=True).level_count == 3
 
 
 @given(schemas())
@@ -42,7 +42,7 @@ def test_overrides_change_what_they_name_and_nothing_else() -> None:
     ordered = {"categories": ["low", "mid", "high"], "ordered": True, "direction": "up"}
     changes = {"age": {"direction": "up", "upper": 99}, "ratio": {"protected": True}, "grade": ordered}
     age, ratio, grade = SCHEMA.with_overrides({"features": changes}).features
-    assert age == Feature("age", Kind.INTEGER, 17, 99, direction=Direction.UP)
+    assert age == Feature("age", FeatureKind.INTEGER, 17, 99, direction=Direction.UP)
     assert ratio.protected and ratio.immutable and ratio.upper == 1.5
     assert grade.categories == ("low", "mid", "high") and grade.direction is Direction.UP
     assert SCHEMA.with_overrides({}) == SCHEMA
@@ -111,7 +111,7 @@ def test_overrides_of_a_wrong_form_are_refused() -> None:
     [
         ((), ("a", "b"), "at least one feature"),
         ((AGE, AGE), ("a", "b"), "name 'age' is used twice"),
-        ((Feature("decision", Kind.INTEGER, 0, 1),), ("a", "b"), "name 'decision' is used twice"),
+        ((Feature("decision", FeatureKind.INTEGER, 0, 1),), ("a", "b"), "name 'decision' is used twice"),
         ((AGE,), ("a",), "two or more distinct classes"),
         ((AGE,), ("a", "a"), "two or more distinct classes"),
     ],
@@ -134,7 +134,7 @@ def test_a_document_of_another_version_or_form() -> None:
 
 
 def test_the_plain_install_needs_no_torch_pandas_or_sklearn_for_schema_and_records() -> None:
-    imports = "import sys, models.schema, models.records, models.errors"
+    imports = "import sys, models.data.schema, models.data.records, models.errors"
     code = f"{imports}; print({{'torch', 'pandas', 'sklearn'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

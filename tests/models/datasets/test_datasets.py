@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.data.frames import labels_to_codes, to_records
 from models.data.infer import infer_schema
-from models.data.schema import Direction, Kind
+from models.data.schema import Direction, FeatureKind
 from models.datasets import NAMES, load
 from models.datasets.dataset import split
 from models.datasets.loans import OVERRIDES, approval_probability, burden, loans, policy_refuses
@@ -98,7 +98,7 @@ def test_loans_come_with_a_schema_that_marks_what_may_not_change() -> None:
     assert by_name["education"].categories == ("primary", "secondary", "bachelor", "master")
     assert by_name["loan_amount"].step == 500 and by_name["loan_months"].step == 6
     assert {name for name, feature in by_name.items() if feature.nullable} == {"savings", "employment_years", "housing"}
-    assert {feature.kind for feature in schema.features} == set(Kind)
+    assert {feature.kind for feature in schema.features} == set(FeatureKind)
     assert set(OVERRIDES["features"]) <= set(schema.names)
 
 

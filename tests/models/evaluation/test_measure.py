@@ -7,7 +7,7 @@ import pytest
 
 from models.arrays import Records
 from models.config import MeasureConfig, SearchConfig
-from models.datasets.dataset import Study, make_study
+from models.datasets.dataset import Splits, split_dataset
 from models.datasets.loans import loans
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.meter import QueryMeter
@@ -28,7 +28,7 @@ CONFIG = MeasureConfig()
 class Lab:
     """A small study with its members and its model."""
 
-    study: Study
+    study: Splits
     members: LocalEnsemble
     model: RecourseModel
     sample: Sample
@@ -36,7 +36,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    study = make_study(loans(300, seed=3), 0)
+    study = split_dataset(loans(300, seed=3), 0)
     training = study.training
     members = train_local_ensemble(
         study.encoder, training.records, training.labels, "quick", ("knn", "forest", "mlp"), 0

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from models.arrays import Records, Targets
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.ensemble.votes import agreement
 from models.errors import ConfigError, DataError, QueryLimitError
 from models.evaluation.oracle import OracleConfig, oracle
@@ -18,9 +18,9 @@ from tests.models.tiny import Scorecards, Task, feasible_by_schema
 INCOME, DEBT, PURPOSE = range(3)
 SCHEMA = Schema(
     (
-        Feature("income", Kind.INTEGER, 0, 100),
-        Feature("debt", Kind.NUMERIC, 0.0, 5.0, 0.1),
-        Feature("purpose", Kind.CATEGORICAL, categories=("car", "home", "study")),
+        Feature("income", FeatureKind.INTEGER, 0, 100),
+        Feature("debt", FeatureKind.NUMERIC, 0.0, 5.0, 0.1),
+        Feature("purpose", FeatureKind.CATEGORICAL, categories=("car", "home", "study")),
     ),
     "label",
     ("no", "yes"),
@@ -119,7 +119,9 @@ def test_a_feature_that_may_only_fall_cannot_be_raised() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_with_categories_alone_the_answer_is_the_cheapest_of_all_changes_of_one_or_two(seed: int) -> None:
-    features = tuple(Feature(name, Kind.CATEGORICAL, categories=("a", "b", "c", "d")) for name in ("p", "q", "r"))
+    features = tuple(
+        Feature(name, FeatureKind.CATEGORICAL, categories=("a", "b", "c", "d")) for name in ("p", "q", "r")
+    )
     schema = Schema(features, "label", ("no", "yes"))
     every: Records = np.array(list(product(range(4), repeat=3)), dtype=np.float64)
     encoder = Encoder.fit(schema, every)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.arrays import Records
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.search.local_search import linearised_steps
 from models.search.moves import MoveContext
 from models.search.scoring import LogitGradient
@@ -16,7 +16,7 @@ from tests.models.tiny import Task
 
 def plane() -> Encoder:
     """Two numbers of mean 0 and deviation 1, on a fine grid."""
-    numbers = tuple(Feature(name, Kind.NUMERIC, lower=-9.0, upper=9.0, step=1e-6) for name in ("x", "y"))
+    numbers = tuple(Feature(name, FeatureKind.NUMERIC, lower=-9.0, upper=9.0, step=1e-6) for name in ("x", "y"))
     schema = Schema(numbers, "label", ("no", "yes"))
     return Encoder(schema, np.zeros(2), np.zeros(2), np.ones(2))
 

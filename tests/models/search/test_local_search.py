@@ -8,7 +8,7 @@ import torch
 
 from models.arrays import Targets
 from models.config import Config, FlowConfig, SurrogateConfig
-from models.data.schema import Feature, Kind
+from models.data.schema import Feature, FeatureKind
 from models.model import Calibration, RecourseModel
 from models.search.candidates import Candidates, generate, measure
 from models.search.local_search import CHANGE_PENALTY, count_changes, objective, polish
@@ -106,7 +106,7 @@ def test_a_change_that_gains_less_than_its_penalty_is_put_back_however_many_move
     """Its own category loses 0.0021 of agreement and cost, and saves the penalty of a change; other moves lose less."""
     idle = tuple(f"idle-{position}" for position in range(12))
     numbers = plane("pinned", *idle).schema
-    category = Feature("category", Kind.CATEGORICAL, categories=("own", "other"))
+    category = Feature("category", FeatureKind.CATEGORICAL, categories=("own", "other"))
     width = len(numbers.features)
     schema = replace(numbers, features=(*numbers.features, category))
     encoder = Encoder(schema, np.zeros(width + 1), np.zeros(width + 1), np.ones(width + 1))

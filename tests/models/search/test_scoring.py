@@ -11,7 +11,7 @@ from models.model import RecourseModel
 from models.networks.batching import BLOCK, CHUNK, chunks, padded
 from models.networks.density import density_score
 from models.search.scoring import logit_and_gradient, score_points, target_logit, vote_uncertainty
-from models.training.acquisition import _by_doubt
+from models.training.acquisition import _by_uncertainty
 from tests.models.tiny import TINY, Task, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128, heads=7), flow=FlowConfig(width=128))
@@ -84,7 +84,7 @@ def test_what_is_in_doubt_comes_sooner(blobs_task: Task) -> None:
             net.votes.weight.mul_(20.0)
     points, _ = points_of(model, 60)
     random, open_votes = np.random.default_rng(0), vote_uncertainty(model, points)
-    orders = np.stack([_by_doubt(model, points, random) for _ in range(400)])
+    orders = np.stack([_by_uncertainty(model, points, random) for _ in range(400)])
     assert (np.sort(orders, axis=1) == np.arange(60)).all()
     first = np.bincount(orders[:, 0], minlength=60) / 400
     np.testing.assert_allclose(first, open_votes / open_votes.sum(), atol=0.04)

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from models.arrays import Records
-from models.data.schema import Direction, Feature, Kind, Schema
+from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import ConstraintError
 from models.space.constraints import (
     Constraints,
@@ -25,11 +25,11 @@ from tests.models.schemas import grid_values, points, record_matrices, requests,
 NAN = math.nan
 SCHEMA = Schema(
     (
-        Feature("age", Kind.INTEGER, 17, 90, direction=Direction.UP),
-        Feature("ratio", Kind.NUMERIC, 0.0, 1.5, 0.1, nullable=True),
-        Feature("grade", Kind.CATEGORICAL, categories=("low", "mid", "high"), ordered=True, nullable=True),
-        Feature("colour", Kind.CATEGORICAL, categories=("red", "green")),
-        Feature("sex", Kind.CATEGORICAL, categories=("f", "m"), protected=True),
+        Feature("age", FeatureKind.INTEGER, 17, 90, direction=Direction.UP),
+        Feature("ratio", FeatureKind.NUMERIC, 0.0, 1.5, 0.1, nullable=True),
+        Feature("grade", FeatureKind.CATEGORICAL, categories=("low", "mid", "high"), ordered=True, nullable=True),
+        Feature("colour", FeatureKind.CATEGORICAL, categories=("red", "green")),
+        Feature("sex", FeatureKind.CATEGORICAL, categories=("f", "m"), protected=True),
     ),
     "label",
     ("no", "yes"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.arrays import Records
 from models.data.frames import to_records
 from models.data.infer import infer_schema
-from models.data.schema import Feature, Kind, Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.datasets.loans import loans
 from models.errors import ArtifactError, DataError, SolverError
 from models.space.encoding import Encoder, cost
@@ -21,9 +21,9 @@ from tests.models.schemas import points, record_matrices, schemas
 NAN = math.nan
 SCHEMA = Schema(
     (
-        Feature("x", Kind.NUMERIC, 0.0, 10.0, 0.5, nullable=True),
-        Feature("c", Kind.CATEGORICAL, categories=("a", "b", "c", "d")),
-        Feature("m", Kind.CATEGORICAL, categories=("a", "b", "c"), nullable=True),
+        Feature("x", FeatureKind.NUMERIC, 0.0, 10.0, 0.5, nullable=True),
+        Feature("c", FeatureKind.CATEGORICAL, categories=("a", "b", "c", "d")),
+        Feature("m", FeatureKind.CATEGORICAL, categories=("a", "b", "c"), nullable=True),
     ),
     "label",
     ("no", "yes"),

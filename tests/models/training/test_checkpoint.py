@@ -100,7 +100,7 @@ def test_without_hurry_only_the_ends_of_phases_are_kept(task: Task, tmp_path: Pa
     shelf = Shelf(tmp_path)
     run(task, PLAIN, Scorecards(task.encoder), Checkpoints(shelf, clock=lambda: 0.0))
     found = [load_checkpoint(path) for path in shelf.kept]
-    ends = [("surrogate", 6), ("generator", 5), ("distill", 3), ("settle", 5)]
+    ends = [("surrogate", 6), ("generator", 5), ("distill", 3), ("finetune", 5)]
     assert [(snapshot.phase, snapshot.step) for snapshot in found] == ends
 
 

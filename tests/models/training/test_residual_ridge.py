@@ -12,7 +12,7 @@ def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
 
 
 def nothing(points: np.ndarray) -> np.ndarray:
-    """Views that are all the same (n, 1)"""
+    """Logits that are all the same (n, 1)"""
     return np.zeros((len(points), 1))
 
 
@@ -34,10 +34,10 @@ def test_a_smooth_difference_is_learned_and_fades_far_away() -> None:
 
 
 def test_what_is_seen_alike_is_corrected_alike() -> None:
-    """What lacks depends on a view only: points far from all known ones are set right by those that look like them."""
+    """The error depends on the logits only: points far from all known ones are set right by those with equal logits."""
     random = np.random.default_rng(3)
-    known, views = random.uniform(-2, 2, (200, 4)), random.uniform(-1, 1, (200, 1))
-    residuals = fit_residuals(known, views, wave(np.hstack([2 * views, 0 * views])))
+    known, logits = random.uniform(-2, 2, (200, 4)), random.uniform(-1, 1, (200, 1))
+    residuals = fit_residuals(known, logits, wave(np.hstack([2 * logits, 0 * logits])))
     assert residuals is not None and residuals.alike > 0
     asked = random.uniform(-0.9, 0.9, (50, 1))
     wanted = wave(np.hstack([2 * asked, 0 * asked]))
@@ -47,11 +47,11 @@ def test_what_is_seen_alike_is_corrected_alike() -> None:
 def test_both_kernels_are_added_up() -> None:
     """At the known points themselves nothing is left but what the ridge holds back."""
     random = np.random.default_rng(4)
-    known, views = random.uniform(-2, 2, (300, 2)), random.uniform(-1, 1, (300, 1))
-    lacking = wave(known) + wave(np.hstack([2 * views, 0 * views]))
-    residuals = fit_residuals(known, views, lacking)
+    known, logits = random.uniform(-2, 2, (300, 2)), random.uniform(-1, 1, (300, 1))
+    lacking = wave(known) + wave(np.hstack([2 * logits, 0 * logits]))
+    residuals = fit_residuals(known, logits, lacking)
     assert residuals is not None and residuals.alike > 0
-    left = lacking - residuals.at(known, views)
+    left = lacking - residuals.at(known, logits)
     assert min(np.abs(left - ridge * residuals.weights).max() for ridge in RIDGES) < 1e-3
 
 

@@ -1,4 +1,4 @@
-"""What the surrogate learns: the classes, the density of each, and the lessons."""
+"""What the surrogate learns: the classes, the density of each, and the votes."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ import torch
 from models.config import NoiseConfig, SurrogateConfig
 from models.networks.density import density_score, trust_threshold
 from models.networks.surrogate import SurrogatePair
-from models.training.pseudo_labels import Bought
+from models.training.pseudo_labels import QueriedLabels
 from models.training.schedule import set_rate, silent
-from models.training.surrogate_trainer import PRACTISE_EVERY, SurrogateTrainer, TrainingData
+from models.training.surrogate_trainer import AGGREGATE_EVERY, SurrogateTrainer, TrainingData
 from tests.models.tiny import TINY
 
 CENTRES = torch.tensor([[-1.0, 0.0], [1.0, 0.5]])
@@ -31,36 +31,36 @@ def make_trainer(votes: bool, steps: int) -> SurrogateTrainer:
 
 
 @pytest.fixture(scope="module")
-def taught() -> SurrogateTrainer:
+def pretrained() -> SurrogateTrainer:
     trainer = make_trainer(votes=False, steps=400)
     trainer.pretrain(silent)
     trainer.pair.eval()
     return trainer
 
 
-def test_practice_is_added_while_it_settles_and_the_networks_learn_on_after_it() -> None:
+def test_answers_are_aggregated_during_finetuning_and_the_networks_learn_on_after_it() -> None:
     trainer = make_trainer(votes=False, steps=1)
-    trainer.config = replace(trainer.config, distill=replace(trainer.config.distill, settle_steps=PRACTISE_EVERY + 2))
+    trainer.config = replace(trainer.config, distill=replace(trainer.config.distill, settle_steps=AGGREGATE_EVERY + 2))
     seen: list[bool] = []
 
-    def practise() -> None:
+    def aggregate() -> None:
         trainer.pair.eval()
         seen.append(trainer.pair.training)
 
     report: list[int] = []
-    trainer.settle(practise, lambda phase, step, steps, figure: report.append(step))
+    trainer.finetune(aggregate, lambda phase, step, steps, figure: report.append(step))
     assert len(seen) == 2 and trainer.pair.training
-    assert report[-1] == PRACTISE_EVERY + 2
+    assert report[-1] == AGGREGATE_EVERY + 2
 
 
-def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(taught: SurrogateTrainer) -> None:
+def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(pretrained: SurrogateTrainer) -> None:
     """Paper, proposition on the density ratio: z_y - z_noise = log p(x | y) + const, for each class of its own."""
     for label in (0, 1):
         around = CENTRES[label] + SPREAD * torch.randn(500, 2, generator=torch.Generator().manual_seed(label))
         log_density = -(around - CENTRES[label]).square().sum(dim=1) / (2 * SPREAD**2)
         target = torch.full((500,), label)
         with torch.no_grad():
-            outputs = taught.pair(around)
+            outputs = pretrained.pair(around)
         for reading in outputs:
             score = density_score(reading.logits, target)
             slope, constant = np.polyfit(log_density.numpy(), score.numpy(), 1)
@@ -70,24 +70,26 @@ def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(taught: Surr
             assert constant == pytest.approx(expected, abs=0.7)
 
 
-def test_the_trust_region_holds_the_data_and_not_the_void(taught: SurrogateTrainer) -> None:
+def test_the_trust_region_holds_the_data_and_not_the_void(pretrained: SurrogateTrainer) -> None:
     void = torch.tensor([[-3.5, 3.5], [3.5, -3.5], [-3.5, -3.5], [3.5, 3.5]])
     threshold = trust_threshold(NoiseConfig(ratio=0.2))
     with torch.no_grad():
-        inside = density_score(taught.pair.first(taught.data.points).logits, taught.data.labels) >= threshold
-        outside = density_score(taught.pair.first(void).logits, torch.zeros(4, dtype=torch.long)) >= threshold
+        inside = (
+            density_score(pretrained.pair.first(pretrained.data.points).logits, pretrained.data.labels) >= threshold
+        )
+        outside = density_score(pretrained.pair.first(void).logits, torch.zeros(4, dtype=torch.long)) >= threshold
     assert float(inside.float().mean()) > 0.95
     assert not bool(outside.any())
 
 
 @pytest.mark.parametrize("votes", [True, False])
-def test_bought_answers_are_believed_where_they_were_bought(votes: bool) -> None:
+def test_queried_labels_are_believed_where_they_were_queried(votes: bool) -> None:
     """Below the first cloud the black boxes say the second class; the labels say nothing of it."""
     trainer = make_trainer(votes, steps=50)
     trainer.pretrain(silent)
     points = torch.tensor([-1.0, -2.5]) + 0.2 * torch.randn(100, 2, generator=torch.Generator().manual_seed(1))
     says = torch.tensor([[0.1, 0.9]]).expand(100, 2)
-    trainer.bought = Bought(points, torch.ones(100, dtype=torch.long), says, says)
+    trainer.queried = QueriedLabels(points, torch.ones(100, dtype=torch.long), says, says)
 
     def believed() -> list[float]:
         with torch.no_grad():
@@ -101,7 +103,7 @@ def test_bought_answers_are_believed_where_they_were_bought(votes: bool) -> None
     assert believed() == pytest.approx([0.9, 0.9], abs=0.15)
 
 
-def test_a_vote_head_without_lessons_learns_the_labels() -> None:
+def test_a_vote_head_without_pseudo_labels_learns_the_labels() -> None:
     trainer = make_trainer(votes=True, steps=120)
     trainer.pretrain(silent)
     trainer.pair.eval()

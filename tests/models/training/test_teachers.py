@@ -1,4 +1,4 @@
-"""Plausible models and how bought answers weigh them."""
+"""The teacher ensemble, and how queried labels weigh it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from models.arrays import Encoded
-from models.training.teachers import SHARPNESS, PlausibleModels, fit_plausible
+from models.training.teachers import SHARPNESS, TeacherEnsemble, fit_teachers
 from tests.models.tiny import Task
 
 
@@ -23,7 +23,7 @@ class Threshold:
         return np.stack([1 - above, above], axis=1)
 
 
-VOTERS = PlausibleModels((Threshold(0), Threshold(1), Threshold(2)), classes=2)
+TEACHERS = TeacherEnsemble((Threshold(0), Threshold(1), Threshold(2)), classes=2)
 
 
 def points(count: int, seed: int = 0) -> Encoded:
@@ -31,61 +31,61 @@ def points(count: int, seed: int = 0) -> Encoded:
 
 
 def test_votes_and_shares() -> None:
-    votes = VOTERS.votes(np.array([[1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]]))
+    votes = TEACHERS.votes(np.array([[1.0, 1.0, -1.0], [-1.0, -1.0, -1.0]]))
     np.testing.assert_allclose(votes[:, :, 1], [[1, 0], [1, 0], [0, 0]], atol=1e-6)
-    shares = VOTERS.expected(votes, VOTERS.equal_weights(1))
+    shares = TEACHERS.expected(votes, TEACHERS.equal_weights(1))
     np.testing.assert_allclose(shares[:, 0], [[1 / 3, 2 / 3], [1.0, 0.0]], atol=1e-6)
-    both = VOTERS.expected(votes, np.array([[0.0, 0.0, 0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0, 0.0]]))
+    both = TEACHERS.expected(votes, np.array([[0.0, 0.0, 0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0, 0.0]]))
     np.testing.assert_allclose(both[:, 0], [[0.5, 0.5], [0.5, 0.5]], atol=1e-6)
     np.testing.assert_allclose(both[:, 1], [[0.0, 1.0], [1.0, 0.0]], atol=1e-6)
 
 
-def test_views_are_the_log_chances_before_they_were_sharpened() -> None:
-    """log(0.8 / 0.2) apart, centred over the classes; a voter that is sure has a finite view too."""
-    models = PlausibleModels((Threshold(0, 0.8), Threshold(1)), classes=2)
-    views = models.views(models.votes(np.array([[1.0, -1.0, 0.0]])))
-    assert views.shape == (1, 4)
-    np.testing.assert_allclose(views[0, :2], [-np.log(4.0) / 2, np.log(4.0) / 2], atol=1e-5)
-    assert np.isfinite(views).all() and views[0, 2] > 2.0 > -2.0 > views[0, 3]
+def test_teacher_logits_are_the_log_chances_before_they_were_sharpened() -> None:
+    """log(0.8 / 0.2) apart, centred over the classes; a teacher that is sure has a finite logit too."""
+    models = TeacherEnsemble((Threshold(0, 0.8), Threshold(1)), classes=2)
+    logits = models.teacher_logits(models.votes(np.array([[1.0, -1.0, 0.0]])))
+    assert logits.shape == (1, 4)
+    np.testing.assert_allclose(logits[0, :2], [-np.log(4.0) / 2, np.log(4.0) / 2], atol=1e-5)
+    assert np.isfinite(logits).all() and logits[0, 2] > 2.0 > -2.0 > logits[0, 3]
 
 
 def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> None:
-    unsure = PlausibleModels((Threshold(0, 0.6), Threshold(0, 0.5)), classes=2)
+    unsure = TeacherEnsemble((Threshold(0, 0.6), Threshold(0, 0.5)), classes=2)
     votes = unsure.votes(np.array([[1.0, 0.0, 0.0]]))
     odds = (0.6 / 0.4) ** SHARPNESS
     np.testing.assert_allclose(votes[:, 0, 1], [odds / (1 + odds), 0.5], rtol=1e-5)
 
 
-def test_weigh_recovers_known_weights() -> None:
+def test_stacking_recovers_known_weights() -> None:
     true = np.array([[0.6, 0.3, 0.0, 0.0, 0.1], [0.0, 0.2, 0.5, 0.3, 0.0]])
-    votes = VOTERS.votes(points(20_000))
-    weights = VOTERS.weigh(votes, VOTERS.expected(votes, true))
+    votes = TEACHERS.votes(points(20_000))
+    weights = TEACHERS.fit_stacking_weights(votes, TEACHERS.expected(votes, true))
     np.testing.assert_allclose(weights, true, atol=0.01)
 
 
 def test_a_black_box_that_did_not_answer_is_weighed_by_its_other_answers() -> None:
     true = np.array([[0.6, 0.3, 0.0, 0.0, 0.1], [0.0, 0.2, 0.5, 0.3, 0.0]])
-    votes = VOTERS.votes(points(20_000))
-    answers = VOTERS.expected(votes, true)
+    votes = TEACHERS.votes(points(20_000))
+    answers = TEACHERS.expected(votes, true)
     answers[::2, 1] = 0.0
-    np.testing.assert_allclose(VOTERS.weigh(votes, answers), true, atol=0.01)
+    np.testing.assert_allclose(TEACHERS.fit_stacking_weights(votes, answers), true, atol=0.01)
 
 
 def test_few_answers_move_the_weights_only_a_little() -> None:
     true = np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
     gaps = []
     for count in (0, 10, 1000):
-        votes = VOTERS.votes(points(count))
-        weights = VOTERS.weigh(votes, VOTERS.expected(votes, true))
+        votes = TEACHERS.votes(points(count))
+        weights = TEACHERS.fit_stacking_weights(votes, TEACHERS.expected(votes, true))
         assert weights.shape == (1, 5) and weights.sum() == pytest.approx(1.0) and weights.min() >= 0
         gaps.append(np.abs(weights - true).sum())
-    np.testing.assert_allclose(gaps[0], np.abs(VOTERS.equal_weights(1) - true).sum())
+    np.testing.assert_allclose(gaps[0], np.abs(TEACHERS.equal_weights(1) - true).sum())
     assert gaps[0] > gaps[1] > gaps[2]
 
 
-def test_a_constant_voter_takes_up_black_boxes_that_always_say_the_same() -> None:
-    votes = VOTERS.votes(points(500))
-    weights = VOTERS.weigh(votes, np.tile([0.0, 1.0], (500, 1, 1)))
+def test_a_constant_teacher_takes_up_black_boxes_that_always_say_the_same() -> None:
+    votes = TEACHERS.votes(points(500))
+    weights = TEACHERS.fit_stacking_weights(votes, np.tile([0.0, 1.0], (500, 1, 1)))
     assert weights[0, -1] > 0.9
 
 
@@ -93,10 +93,10 @@ def test_a_constant_voter_takes_up_black_boxes_that_always_say_the_same() -> Non
 def test_fitted_models_know_their_classes(blobs_task: Task, classes: int) -> None:
     training, test, encode = blobs_task.training, blobs_task.test, blobs_task.encoder.encode
     wanted = test.labels * classes // 4
-    models = fit_plausible(encode(training.records), training.labels * classes // 4, classes, seed=0)
+    models = fit_teachers(encode(training.records), training.labels * classes // 4, classes, seed=0)
     votes = models.votes(encode(test.records))
-    assert votes.shape == (len(models.voters), len(test), classes)
+    assert votes.shape == (len(models.teachers), len(test), classes)
     np.testing.assert_allclose(votes.sum(axis=2), 1.0, rtol=1e-5)
     assert ((votes.argmax(axis=2) == wanted).mean(axis=1) > 0.9).all()
-    again = fit_plausible(encode(training.records), training.labels * classes // 4, classes, seed=0)
+    again = fit_teachers(encode(training.records), training.labels * classes // 4, classes, seed=0)
     np.testing.assert_array_equal(again.votes(encode(test.records)), votes)

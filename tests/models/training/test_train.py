@@ -190,7 +190,7 @@ def test_every_option_trains(small_task: Task, option: str) -> None:
     model = train(task.encoder, task.training, task.validation, lender, config, report=diary)
     assert np.isfinite(diary.figures).all()
     phases = list(dict.fromkeys(phase for phase, _, _ in diary.entries))
-    assert phases == ["surrogate", "generator", "distill", "settle"][: 2 if option == "no distillation" else 4]
+    assert phases == ["surrogate", "generator", "distill", "finetune"][: 2 if option == "no distillation" else 4]
     assert all(step <= steps for _, step, steps in diary.entries)
     assert model.config.flow.solver != "dopri5", "it is served on a fixed grid"
     assert bool(model.velocity.out.weight.any())
