@@ -123,7 +123,7 @@ CHECK_SECONDS = 2.0
 """A stream ends so long after its key is revoked or its session over, and one look at the database later."""
 
 
-class StreamRoom:
+class StreamLimit:
     """The open streams of each tenant, in this process; used on one event loop."""
 
     def __init__(self, most: int) -> None:
@@ -143,7 +143,7 @@ class StreamRoom:
             self._open += Counter()  # Forgets who has none.
 
 
-class Standing:
+class StillAuthorised:
     """Whether a caller who was known when a stream began still is: looked up anew every CHECK_SECONDS."""
 
     def __init__(self, identify: Callable[[], object]) -> None:

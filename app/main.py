@@ -1,24 +1,23 @@
 """The HTTP application: its parts are handed in, its routers are mounted here.
 
-/docs: the page that lets a person try the calls, with its files from here and not from elsewhere.
-
-The OpenAPI document: what FastAPI writes, and the one form that every error has.
-
-What has to be done once in a while: expire reservations of crashed processes, ring for jobs that wait, forget.
+Beside them: /docs, a page that lets a person try the calls, with its files from here and not from elsewhere; the
+OpenAPI document, which is FastAPI's with the one form that every error has; and the maintenance of every minute.
 """
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
 import structlog
-from anyio import sleep, to_thread
+from anyio import create_task_group, sleep, to_thread
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
+from sqlalchemy import Connection
 from starlette.staticfiles import StaticFiles
 
 from app import idempotency
@@ -45,11 +44,15 @@ def create_app(
     queue: TrainingQueue,
     metrics: Metrics | None = None,
 ) -> FastAPI:
-    """The service over a migrated database. The caller opened its parts, and closes them."""
-    app = FastAPI(title="recourse", version="0.1.0", description=DESCRIPTION, docs_url=None, redoc_url=None)
-    metrics = metrics or Metrics()
-    app.state.resources = gather(settings, database, explainer, queue)
-    app.state.metrics = metrics
+    """The service over a migrated database.
+
+    Its lifespan does the maintenance, and closes the explainer and the queue at the end. A server without a lifespan,
+    as in tests, leaves both to the caller.
+    """
+    app = FastAPI(
+        title="recourse", version="0.1.0", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    resources = app.state.resources = gather(settings, database, explainer, queue, metrics)
     app.state.routes = [route for router in routers() for route in router.routes]
     pages.install_dashboard(app)
     for router in routers():
@@ -60,8 +63,21 @@ def create_app(
     # The last one added is the first to see a request.
     app.add_middleware(ExplainShortcut)
     app.add_middleware(BodyLimit, body_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes)
-    app.add_middleware(RequestLog, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=resources.metrics)
     return app
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Maintenance for as long as the service runs; then its parts are closed."""
+    resources = app.state.resources
+    try:
+        async with create_task_group() as tasks:
+            tasks.start_soon(maintenance, resources)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        await resources.close()
 
 
 def routers() -> tuple[APIRouter, ...]:
@@ -77,7 +93,6 @@ def routers() -> tuple[APIRouter, ...]:
         budgets.router,
         keys.router,
         operations.router,
-        operations.metrics_router,
     )
 
 
@@ -143,39 +158,34 @@ def _write_openapi(app: FastAPI) -> dict[str, Any]:
 
 
 EVERY_SECONDS = 60.0
-logger = structlog.get_logger("recourse.upkeep")
+logger = structlog.get_logger("recourse.maintenance")
 
 
-async def keep_up(resources: Resources, every: float = EVERY_SECONDS) -> None:
-    """Until it is cancelled; what fails is logged, and tried again the next time. Any number of processes may do it."""
+async def maintenance(resources: Resources, every: float = EVERY_SECONDS) -> None:
+    """`maintain` once a minute, until it is cancelled. Any number of processes may do it."""
     while True:
-        await to_thread.run_sync(tidy, resources)
+        await to_thread.run_sync(maintain, resources)
         await sleep(every)
 
 
-def tidy(resources: Resources) -> None:
-    """Everything once."""
+def maintain(resources: Resources) -> None:
+    """Settle and forget what is over, wake trainers for jobs that wait; what fails is logged, and tried again later."""
+    database, settings = resources.database, resources.settings
+    oldest_use = utc_now() - timedelta(hours=settings.idempotency_hours)
     chores: dict[str, Callable[[], object]] = {
         "expire reservations": resources.ledger.expire,
-        "forget idempotency keys": lambda: _forget(resources),
-        "forget ended sessions": lambda: _forget_sessions(resources),
-        "ring for waiting jobs": lambda: reconcile(
-            resources.database, resources.ledger, resources.queue, resources.settings.job_attempts
-        ),
+        "forget idempotency keys": lambda: _write(database, idempotency.drop_older_uses, oldest_use),
+        "forget ended sessions": lambda: _write(database, queries.drop_past_sessions, utc_now()),
+        "wake trainers": lambda: reconcile(database, resources.ledger, resources.queue, settings.job_attempts),
     }
     for name, chore in chores.items():
         try:
             chore()
+        # Whatever is wrong with one chore, the others do not wait for it.
         except Exception as error:
-            logger.warning("upkeep failed", chore=name, reason=type(error).__name__, exc_info=error)
+            logger.warning("maintenance failed", chore=name, reason=type(error).__name__, exc_info=error)
 
 
-def _forget(resources: Resources) -> None:
-    oldest = utc_now() - timedelta(hours=resources.settings.idempotency_hours)
-    with resources.database.writing() as connection:
-        idempotency.drop_older_uses(connection, oldest)
-
-
-def _forget_sessions(resources: Resources) -> None:
-    with resources.database.writing() as connection:
-        queries.drop_past_sessions(connection, utc_now())
+def _write(database: Database, statement: Callable[[Connection, datetime], object], moment: datetime) -> None:
+    with database.writing() as connection:
+        statement(connection, moment)

@@ -1,6 +1,6 @@
-"""Prometheus metrics of one process; what the database knows is read when it is scraped (app/api/operations.py).
+"""Prometheus metrics that a process counts: of requests and queries (`Metrics`), of an explainer (`BatchMetrics`).
 
-Prometheus metrics of an explainer: how large its batches are, how long they take, what waits.
+What the database knows is read when Prometheus asks (app/api/operations.py).
 """
 
 from collections.abc import Callable

@@ -4,16 +4,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import BoundedSemaphore
 
+from anyio import to_thread
+
 from app.artifacts import ArtifactStore, open_store
 from app.auth.keyring import Keyring, open_keyring
 from app.auth.principals import KeyCache
-from app.concurrency import SharedThreads, StreamRoom
+from app.concurrency import SharedThreads, StreamLimit
 from app.db.engine import Database
-from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.directory import EnsembleDirectory
 from app.explain.contract import Explainer
 from app.explain.decisions import DecisionWriter
-from app.idempotency import Once
+from app.idempotency import IdempotentRequests
 from app.ledger.ledger import Ledger
+from app.metrics import Metrics
 from app.registry.service import ActiveVersions
 from app.settings import Settings
 from app.train.queue import TrainingQueue
@@ -33,19 +36,32 @@ class Resources:
     ledger: Ledger
     artifacts: ArtifactStore
     keyring: Keyring
+    metrics: Metrics
     keys: KeyCache = field(repr=False)
-    registry: EnsembleRegistry = field(repr=False)
+    ensembles: EnsembleDirectory = field(repr=False)
     active: ActiveVersions = field(repr=False)
     decisions: DecisionWriter = field(repr=False)
-    once: Once = field(repr=False)
-    stream_room: StreamRoom = field(repr=False)
+    idempotent: IdempotentRequests = field(repr=False)
+    streams: StreamLimit = field(repr=False)
     table_room: BoundedSemaphore = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
     asking: SharedThreads = field(repr=False)
     """They wait for remote black boxes: not those that everything else needs."""
 
+    async def close(self) -> None:
+        """Close what was opened for this process; the database stays its owner's."""
+        await self.explainer.close()
+        await to_thread.run_sync(self.queue.close)
+        self.ensembles.close()
 
-def gather(settings: Settings, database: Database, explainer: Explainer, queue: TrainingQueue) -> Resources:
+
+def gather(
+    settings: Settings,
+    database: Database,
+    explainer: Explainer,
+    queue: TrainingQueue,
+    metrics: Metrics | None = None,
+) -> Resources:
     """The resources of one process."""
     keyring = open_keyring(settings)
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
@@ -57,12 +73,13 @@ def gather(settings: Settings, database: Database, explainer: Explainer, queue: 
         ledger=ledger,
         artifacts=open_store(settings),
         keyring=keyring,
+        metrics=metrics or Metrics(),
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
-        registry=EnsembleRegistry(settings, database, ledger, keyring),
+        ensembles=EnsembleDirectory(settings, database, ledger, keyring),
         active=ActiveVersions(database),
         decisions=DecisionWriter(database),
-        once=Once(database, settings.idempotency_open_seconds),
-        stream_room=StreamRoom(settings.max_streams),
+        idempotent=IdempotentRequests(database, settings.idempotency_open_seconds),
+        streams=StreamLimit(settings.max_streams),
         table_room=BoundedSemaphore(TABLES_AT_ONCE),
         asking=SharedThreads(ASKING_AT_ONCE, ASKING_SHARE),
     )

@@ -24,7 +24,7 @@ from app.db.ledger_tables import State
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
 from app.ensembles.bought import AnswerOwner
-from app.ensembles.directory import EnsembleRegistry, check_alike
+from app.ensembles.directory import EnsembleDirectory, check_alike
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError, ReservationError
 from app.ledger import queries, steps
@@ -86,7 +86,7 @@ def ensure_local(bench: Bench, model_name: str, request: TrainRequest, classes: 
 
 
 def open_registered(bench: Bench, row: AnyRow) -> BlackBoxes:
-    registry = EnsembleRegistry(bench.settings, bench.database, bench.ledger, open_keyring(bench.settings))
+    registry = EnsembleDirectory(bench.settings, bench.database, bench.ledger, open_keyring(bench.settings))
     return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None)
 
 

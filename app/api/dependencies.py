@@ -1,40 +1,34 @@
-"""What handlers ask for: who is calling, and the parts of the service.
+"""What handlers ask for: the caller, the parts of the service, a page of a list, a live stream.
 
-JSON as its standard has it: Python also reads NaN, and text that no database and no answer could hold.
-
-Server-sent events for one caller, who takes one of its tenant's places while they are sent.
-
-A page of a list, and how one is asked for.
+A `KeyedRoute` looks at the caller's key before it reads a body, and reads JSON strictly. Bodies are read and checked
+before a handler runs; what is wrong with them becomes a problem in app/api/problems.py.
 """
 
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any, Generic, NoReturn, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from anyio import to_thread
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
+from pydantic_core import from_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
-from app.artifacts import ArtifactStore
 from app.auth import principals
 from app.auth.principals import RANK, Principal
-from app.concurrency import Standing, StreamRoom
+from app.concurrency import StillAuthorised, StreamLimit
 from app.db.engine import Database
 from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder, RowPage
 from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError, ForbiddenError
-from app.explain.contract import Explainer
 from app.idempotency import KeyedBody
 from app.ledger.ledger import Ledger
 from app.metrics import Metrics
 from app.resources import Resources
-from app.settings import Settings
-from app.train.queue import TrainingQueue
 
 BEARER = HTTPBearer(auto_error=False, scheme_name="key", description="An API key: rk_...")
 
@@ -120,38 +114,17 @@ def _at_least(role: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal
     return check
 
 
-async def _settings(request: Request) -> Settings:
-    return resources_of(request).settings
+def part(name: str) -> Callable[[Request], Coroutine[Any, Any, object]]:
+    """The dependency of a handler on one part of the service, by its name in `Resources`."""
+
+    async def take(request: Request) -> object:
+        return getattr(resources_of(request), name)
+
+    return take
 
 
 async def _resources(request: Request) -> Resources:
     return resources_of(request)
-
-
-async def _database(request: Request) -> Database:
-    return resources_of(request).database
-
-
-async def _ledger(request: Request) -> Ledger:
-    return resources_of(request).ledger
-
-
-async def _explainer(request: Request) -> Explainer:
-    return resources_of(request).explainer
-
-
-async def _queue(request: Request) -> TrainingQueue:
-    return resources_of(request).queue
-
-
-async def _artifacts(request: Request) -> ArtifactStore:
-    return resources_of(request).artifacts
-
-
-async def _metrics(request: Request) -> Metrics:
-    metrics = request.app.state.metrics
-    assert isinstance(metrics, Metrics)
-    return metrics
 
 
 async def _keyed_body(
@@ -173,59 +146,39 @@ async def _keyed_body(
 ClientCaller = Annotated[Principal, Depends(_at_least(Role.CLIENT))]
 AdminCaller = Annotated[Principal, Depends(_at_least(Role.ADMIN))]
 ResourcesDep = Annotated[Resources, Depends(_resources)]
-SettingsDep = Annotated[Settings, Depends(_settings)]
-DatabaseDep = Annotated[Database, Depends(_database)]
-LedgerDep = Annotated[Ledger, Depends(_ledger)]
-ExplainerDep = Annotated[Explainer, Depends(_explainer)]
-QueueDep = Annotated[TrainingQueue, Depends(_queue)]
-ArtifactsDep = Annotated[ArtifactStore, Depends(_artifacts)]
-MetricsDep = Annotated[Metrics, Depends(_metrics)]
+DatabaseDep = Annotated[Database, Depends(part("database"))]
+LedgerDep = Annotated[Ledger, Depends(part("ledger"))]
+MetricsDep = Annotated[Metrics, Depends(part("metrics"))]
 IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
 
 
 class StrictRequest(Request):
-    """What is wrong with a body is raised as JSONDecodeError, which becomes a 400 that names the place."""
+    """JSON as its standard has it, without NaN and halves of characters: whatever else becomes a 400."""
 
     async def json(self) -> object:
-        body = await self.body()
         try:
-            text = body.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise json.JSONDecodeError("the body is not UTF-8", "", error.start) from error
-        value: object = json.loads(text, parse_constant=_refuse)
-        if "\\u" in text:
-            _check_text(value)
-        return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise json.JSONDecodeError(f"{constant} is no JSON number, send null", "", 0)
-
-
-def _check_text(value: object) -> None:
-    """An escape can name half of a character, which UTF-8 cannot write."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise json.JSONDecodeError("a text holds half of a surrogate pair", "", 0) from error
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            # The one exception that FastAPI takes for a body that cannot be read.
+            raise json.JSONDecodeError(str(error), "", 0) from error
 
 
 class LiveStream(EventSourceResponse):
     """The events, or OverloadedError before the first of them."""
 
-    def __init__(self, events: AsyncIterator[ServerSentEvent], room: StreamRoom, tenant_id: int) -> None:
+    def __init__(self, events: AsyncIterator[ServerSentEvent], limit: StreamLimit, tenant_id: int) -> None:
         super().__init__(events)
-        self._room = room
+        self._limit = limit
         self._tenant_id = tenant_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._room.place(self._tenant_id):
+        with self._limit.place(self._tenant_id):
             await super().__call__(scope, receive, send)
 
 
-def standing_of(request: Request) -> Standing:
+def still_authorised(request: Request) -> StillAuthorised:
     """Of the key or the session that the request came with."""
-    return Standing(partial(identify, request))
+    return StillAuthorised(partial(identify, request))
 
 
 Item = TypeVar("Item", bound=BaseModel)

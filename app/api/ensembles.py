@@ -1,7 +1,4 @@
-"""/ensembles: the lender's models, and metered predictions of theirs.
-
-Bodies of /ensembles.
-"""
+"""/ensembles: the lender's models, and metered predictions of theirs."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -184,7 +181,8 @@ def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -
         body.budget.period,
         body.budget.restart,
     )
-    return EnsembleAnswer.model_validate(service.register(resources, caller.tenant_id, wanted))
+    parts = resources.database, resources.ledger, resources.ensembles
+    return EnsembleAnswer.model_validate(service.register(*parts, caller.tenant_id, wanted))
 
 
 @router.get("", operation_id="list_ensembles", responses=problems())

@@ -32,7 +32,7 @@ from app.explain.asking import verify as verify_recourse
 from app.explain.contract import RECORD, AskedBody, ExplainBody, ExplainRequest, Records
 from app.explain.service import explain
 from app.fields import NAME_PATTERN, NameInPath
-from app.idempotency import REPLAYED, Answer, KeyedBody
+from app.idempotency import REPLAYED, KeyedBody, StoredReply
 from app.resources import Resources
 
 
@@ -49,15 +49,15 @@ class InstancesBody(AskedBody):
 
 async def explain_once(
     resources: Resources, tenant_id: int, request_id: str, key: KeyedBody | None, request: ExplainRequest
-) -> Answer:
+) -> StoredReply:
     """The answer, or the one that the same request got before under its Idempotency-Key."""
 
-    async def work() -> Answer:
-        return Answer(200, (await explain(resources, tenant_id, request_id, request)).decode())
+    async def work() -> StoredReply:
+        return StoredReply(200, (await explain(resources, tenant_id, request_id, request)).decode())
 
     # KServe's form names the model in the path, so the body alone does not say what was asked.
     keyed = None if key is None else KeyedBody.of(key.key, f"{key.digest} {request.model}".encode())
-    return await resources.once.run_async(tenant_id, "/explain", keyed, work)
+    return await resources.idempotent.run(tenant_id, "/explain", keyed, work)
 
 
 router = APIRouter(tags=["explain"], route_class=KeyedRoute)

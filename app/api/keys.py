@@ -1,18 +1,17 @@
-"""/keys: admins only.
-
-Bodies of /keys.
-"""
+"""/keys: API keys, for admins only."""
 
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
+from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, part
 from app.api.problems import WITH_BODY, problems
 from app.auth import queries, service
+from app.auth.keyring import Keyring
+from app.auth.principals import KeyCache
 from app.db.tables import Role
 from app.fields import TEXT_PATTERN, Body
 
@@ -45,13 +44,16 @@ class NewKeyAnswer(KeyAnswer):
     key: str = Field(description="Shown once: only its digest is kept.", examples=["rk_3f9a1c07..."])
 
 
+KeyringDep = Annotated[Keyring, Depends(part("keyring"))]
+KeysDep = Annotated[KeyCache, Depends(part("keys"))]
+
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=KeyedRoute)
 
 
 @router.post("", status_code=201, operation_id="make_key", responses=problems(*WITH_BODY))
-def make(body: KeyBody, caller: AdminCaller, resources: ResourcesDep) -> NewKeyAnswer:
+def make(body: KeyBody, caller: AdminCaller, database: DatabaseDep, keyring: KeyringDep) -> NewKeyAnswer:
     """Make a key for the own tenant; it is shown once."""
-    key, row = service.make_key(resources, caller.tenant_id, body.name, body.role)
+    key, row = service.make_key(database, keyring, caller.tenant_id, body.name, body.role)
     return NewKeyAnswer(**KeyAnswer.model_validate(row).model_dump(), key=key.text)
 
 
@@ -62,6 +64,6 @@ def page(order: PageQuery, caller: AdminCaller, database: DatabaseDep) -> Page[K
 
 
 @router.delete("/{key_id}", status_code=204, operation_id="revoke_key", responses=problems(404, 409))
-def revoke(key_id: UUID, caller: AdminCaller, resources: ResourcesDep) -> None:
+def revoke(key_id: UUID, caller: AdminCaller, database: DatabaseDep, keys: KeysDep) -> None:
     """Revoke a key; other processes notice within RECOURSE_KEY_CACHE_SECONDS."""
-    service.revoke_key(resources, caller.tenant_id, key_id)
+    service.revoke_key(database, keys, caller.tenant_id, key_id)

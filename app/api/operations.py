@@ -1,12 +1,7 @@
-"""Health: the only routes without a key.
+"""Health, readiness and metrics. Health needs no key; metrics are of the key's own tenant.
 
-Bodies of the health routes.
-
-/metrics, for Prometheus.
-
-Whether the service could do its work now, part by part.
-
-What the database knows, as metrics, read when they are scraped: budgets and jobs of the key's own tenant.
+Readiness asks the database, the queue, a worker and the disk at the same time. /metrics, for Prometheus, holds the
+counters of this process (app/metrics.py), and what the database knows at that moment: budgets and jobs.
 """
 
 import shutil
@@ -22,7 +17,7 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import text
 
-from app.api.dependencies import Caller, KeyedRoute, MetricsDep, ResourcesDep
+from app.api.dependencies import Caller, MetricsDep, ResourcesDep
 from app.api.problems import problems
 from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
@@ -92,10 +87,7 @@ async def oip_ready(response: Response, resources: ResourcesDep) -> ReadyAnswer:
     return await ready(response, resources)
 
 
-metrics_router = APIRouter(tags=["operations"], route_class=KeyedRoute)
-
-
-@metrics_router.get(
+@router.get(
     "/metrics",
     operation_id="metrics",
     response_class=Response,
@@ -107,7 +99,7 @@ metrics_router = APIRouter(tags=["operations"], route_class=KeyedRoute)
 async def metrics(caller: Caller, resources: ResourcesDep, metrics: MetricsDep) -> Response:
     """Requests of this process; budgets and jobs of the key's tenant. Any key will do, a viewer's is best."""
     state = await resources.explainer.state()
-    known = await to_thread.run_sync(scrape, resources, caller.tenant_id, state)
+    known = await to_thread.run_sync(collect_metrics, resources, caller.tenant_id, state)
     return Response(generate_latest(metrics.registry) + known, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -175,7 +167,7 @@ def _disk(resources: Resources) -> str | None:
 BUDGET_COUNTERS = ("limit", "used", "reserved", "remaining")
 
 
-def scrape(resources: Resources, tenant_id: int, explainer: ExplainerState) -> bytes:
+def collect_metrics(resources: Resources, tenant_id: int, explainer: ExplainerState) -> bytes:
     """The text that Prometheus reads."""
     balances, _ = list_budgets(resources.database, resources.ledger, tenant_id, PageOrder(MOST_ITEMS))
     with resources.database.reading() as connection:

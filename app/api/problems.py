@@ -1,8 +1,7 @@
-"""The only file that knows status codes: each error becomes an RFC 9457 problem with a stable type.
+"""The one place where errors become HTTP: status codes, and RFC 9457 problem+json with a stable `type`.
 
-What every error looks like: RFC 9457 problem+json.
-
-Requests that were refused, counted by tenant and reason while this process runs: nothing of a refusal is stored.
+A refused request, whether its body cannot be read, a field is wrong or the budget is used up, is told here. Refusals
+are counted by tenant and reason for the dashboard while the process runs; nothing of them is stored.
 """
 
 from collections import Counter
@@ -33,95 +32,95 @@ RETRY_SOON = {"Retry-After": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of problem; its type is /problems/<word>, which never changes."""
+class ProblemType:
+    """A type of problem; its `type` is /problems/<slug>, which never changes."""
 
     status: int
-    word: str
+    slug: str
     title: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-PROBLEMS: dict[type[RecourseError], Kind] = {
-    RecourseError: Kind(422, "request", "The request cannot be answered as it is"),
-    model_errors.SchemaError: Kind(422, "schema", "The schema contradicts itself"),
-    model_errors.DataError: Kind(422, "data", "The table cannot be learned from"),
-    model_errors.RecordError: Kind(422, "record", "A record does not fit the schema"),
-    model_errors.ConstraintError: Kind(422, "constraint", "The constraints leave no value"),
-    model_errors.TargetError: Kind(422, "target", "The target is not a class of the model"),
-    model_errors.QueryLimitError: Kind(429, "query-limit", "The query budget does not allow it"),
-    model_errors.EnsembleError: Kind(502, "ensemble", "The lender's models did not answer"),
-    model_errors.SolverError: Kind(500, "solver", "The search did not reach its end"),
-    model_errors.ConfigError: Kind(422, "configuration", "A setting makes no sense"),
-    model_errors.ArtifactError: Kind(500, "artifact", "A saved model cannot be read"),
-    model_errors.StoppedError: Kind(409, "stopped", "The training was told to stop"),
-    model_errors.MissingDataError: Kind(422, "missing-data", "A public data set is not there"),
-    app_errors.UnknownBudgetError: Kind(409, "no-budget", "The ensemble has no query budget"),
-    app_errors.ReservationError: Kind(409, "reservation", "The reserved queries are gone"),
-    app_errors.LedgerUnavailableError: Kind(503, "ledger", "The ledger did not answer", RETRY_SOON),
-    app_errors.DeadlineError: Kind(504, "deadline", "The deadline has passed"),
-    app_errors.NotFoundError: Kind(404, "not-found", "Not found"),
-    app_errors.EndpointError: Kind(403, "endpoint", "The endpoint may not be called"),
-    app_errors.AuthenticationError: Kind(401, "key", "A valid key is needed", {"WWW-Authenticate": "Bearer"}),
-    app_errors.ForbiddenError: Kind(403, "role", "The key's role does not allow this"),
-    app_errors.LostLeaseError: Kind(409, "lost-lease", "Another worker holds the job by now"),
-    app_errors.ConflictError: Kind(409, "conflict", "The present state does not allow this"),
-    app_errors.InFlightError: Kind(409, "in-flight", "The same request is being answered", RETRY_SOON),
-    app_errors.ReusedKeyError: Kind(422, "reused-key", "The idempotency key belongs to another body"),
-    app_errors.CursorError: Kind(422, "cursor", "The cursor is not valid"),
+PROBLEMS: dict[type[RecourseError], ProblemType] = {
+    RecourseError: ProblemType(422, "request", "The request cannot be answered as it is"),
+    model_errors.SchemaError: ProblemType(422, "schema", "The schema contradicts itself"),
+    model_errors.DataError: ProblemType(422, "data", "The table cannot be learned from"),
+    model_errors.RecordError: ProblemType(422, "record", "A record does not fit the schema"),
+    model_errors.ConstraintError: ProblemType(422, "constraint", "The constraints leave no value"),
+    model_errors.TargetError: ProblemType(422, "target", "The target is not a class of the model"),
+    model_errors.QueryLimitError: ProblemType(429, "query-limit", "The query budget does not allow it"),
+    model_errors.EnsembleError: ProblemType(502, "ensemble", "The lender's models did not answer"),
+    model_errors.SolverError: ProblemType(500, "solver", "The search did not reach its end"),
+    model_errors.ConfigError: ProblemType(422, "configuration", "A setting makes no sense"),
+    model_errors.ArtifactError: ProblemType(500, "artifact", "A saved model cannot be read"),
+    model_errors.StoppedError: ProblemType(409, "stopped", "The training was told to stop"),
+    model_errors.MissingDataError: ProblemType(422, "missing-data", "A public data set is not there"),
+    app_errors.UnknownBudgetError: ProblemType(409, "no-budget", "The ensemble has no query budget"),
+    app_errors.ReservationError: ProblemType(409, "reservation", "The reserved queries are gone"),
+    app_errors.LedgerUnavailableError: ProblemType(503, "ledger", "The ledger did not answer", RETRY_SOON),
+    app_errors.DeadlineError: ProblemType(504, "deadline", "The deadline has passed"),
+    app_errors.NotFoundError: ProblemType(404, "not-found", "Not found"),
+    app_errors.EndpointError: ProblemType(403, "endpoint", "The endpoint may not be called"),
+    app_errors.AuthenticationError: ProblemType(401, "key", "A valid key is needed", {"WWW-Authenticate": "Bearer"}),
+    app_errors.ForbiddenError: ProblemType(403, "role", "The key's role does not allow this"),
+    app_errors.LostLeaseError: ProblemType(409, "lost-lease", "Another worker holds the job by now"),
+    app_errors.ConflictError: ProblemType(409, "conflict", "The present state does not allow this"),
+    app_errors.InFlightError: ProblemType(409, "in-flight", "The same request is being answered", RETRY_SOON),
+    app_errors.ReusedKeyError: ProblemType(422, "reused-key", "The idempotency key belongs to another body"),
+    app_errors.CursorError: ProblemType(422, "cursor", "The cursor is not valid"),
     # Whoever is still sending is cut off, rather than read to the end.
-    app_errors.TooLargeError: Kind(413, "too-large", "The request is too large", {"Connection": "close"}),
-    app_errors.MediaTypeError: Kind(415, "media-type", "The body's type is not supported"),
-    app_errors.OverloadedError: Kind(503, "overloaded", "The service is busy", RETRY_SOON),
-    app_errors.UnavailableError: Kind(503, "unavailable", "Part of the service is unavailable", RETRY_SOON),
-    app_errors.ServiceError: Kind(502, "service", "Another service did not answer"),
+    app_errors.TooLargeError: ProblemType(413, "too-large", "The request is too large", {"Connection": "close"}),
+    app_errors.MediaTypeError: ProblemType(415, "media-type", "The body's type is not supported"),
+    app_errors.OverloadedError: ProblemType(503, "overloaded", "The service is busy", RETRY_SOON),
+    app_errors.UnavailableError: ProblemType(503, "unavailable", "Part of the service is unavailable", RETRY_SOON),
+    app_errors.ServiceError: ProblemType(502, "service", "Another service did not answer"),
 }
 
-INTERNAL = Kind(500, "internal", "Something went wrong inside")
-INVALID = Kind(422, "validation", "The request has invalid fields")
-MALFORMED = Kind(400, "malformed", "The request's body cannot be read")
+INTERNAL = ProblemType(500, "internal", "Something went wrong inside")
+INVALID = ProblemType(422, "validation", "The request has invalid fields")
+MALFORMED = ProblemType(400, "malformed", "The request's body cannot be read")
 FRAMEWORK = {
     400: MALFORMED,
     401: PROBLEMS[app_errors.AuthenticationError],
     403: PROBLEMS[app_errors.ForbiddenError],
-    404: Kind(404, "not-found", "Not found"),
-    405: Kind(405, "method", "The method is not allowed here"),
-    406: Kind(406, "not-acceptable", "The answer has no such form"),
+    404: ProblemType(404, "not-found", "Not found"),
+    405: ProblemType(405, "method", "The method is not allowed here"),
+    406: ProblemType(406, "not-acceptable", "The answer has no such form"),
     413: PROBLEMS[app_errors.TooLargeError],
     415: PROBLEMS[app_errors.MediaTypeError],
 }
 DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
 
 
-def kind_of(error: RecourseError) -> Kind:
+def type_of(error: RecourseError) -> ProblemType:
     """The row of the error, or that of its nearest ancestor."""
     return next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
 
 
 def answer(
     request_id: str,
-    kind: Kind,
+    problem: ProblemType,
     detail: str,
     errors: Sequence[Mapping[str, str]] = (),
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """The problem as a response; `instance` is the id under which the logs tell more."""
     body: dict[str, object] = {
-        "type": f"/problems/{kind.word}",
-        "title": kind.title,
-        "status": kind.status,
+        "type": f"/problems/{problem.slug}",
+        "title": problem.title,
+        "status": problem.status,
         "detail": detail,
         "instance": request_id,
     }
     if errors:
         body["errors"] = list(errors)
-    return JSONResponse(body, kind.status, {**kind.headers, **(headers or {})}, media_type=MEDIA_TYPE)
+    return JSONResponse(body, problem.status, {**problem.headers, **(headers or {})}, media_type=MEDIA_TYPE)
 
 
 def answer_error(request_id: str, error: Exception) -> JSONResponse:
     """The answer to whatever went wrong; what is ours to mend says nothing of its inside."""
     if isinstance(error, RecourseError):
-        return answer(request_id, kind_of(error), str(error))
+        return answer(request_id, type_of(error), str(error))
     if isinstance(error, DATABASE_AWAY):
         return answer(request_id, PROBLEMS[app_errors.UnavailableError], "the database did not answer: try again soon")
     return answer(request_id, INTERNAL, f"the service failed; its log tells more under the request id {request_id}")
@@ -139,18 +138,18 @@ def from_error(request: Request, error: Exception) -> JSONResponse:
     """The answer to a caller; what is refused is counted for the dashboard."""
     principal, refusals = request.scope.get("principal"), getattr(request.app.state, "refusals", None)
     if isinstance(error, RecourseError) and isinstance(principal, Principal) and isinstance(refusals, Refusals):
-        kind = kind_of(error)
-        refusals.count(principal.tenant_id, kind.word, kind.title)
+        problem = type_of(error)
+        refusals.count(principal.tenant_id, problem.slug, problem.title)
     return answer_error(request_id_of(request), error)
 
 
 def _from_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    kind = FRAMEWORK.get(error.status_code) or Kind(error.status_code, "http", "The request was refused")
+    problem = FRAMEWORK.get(error.status_code) or ProblemType(error.status_code, "http", "The request was refused")
     headers = error.headers
     if error.status_code == 405 and (allowed := _allowed(request)):
         headers = {"Allow": allowed}
-    return answer(request_id_of(request), kind, f"{error.detail}", headers=headers)
+    return answer(request_id_of(request), problem, f"{error.detail}", headers=headers)
 
 
 def _allowed(request: Request) -> str:
@@ -169,7 +168,7 @@ def _from_validation(request: Request, error: Exception) -> JSONResponse:
     found = error.errors()
     broken = next((one for one in found if one["type"] == "json_invalid"), None)
     if broken is not None:
-        detail = f"the body is not JSON: {broken['ctx']['error']} at character {broken['loc'][-1]}"
+        detail = f"the body is not JSON: {broken['ctx']['error']}"
         return answer(request_id_of(request), MALFORMED, detail)
     fields = [{"field": _field_name(one["loc"]), "message": one["msg"]} for one in found[:MOST_FIELDS]]
     detail = "; ".join(f"{one['field']}: {one['message']}" for one in fields[:3])
@@ -240,12 +239,12 @@ class Refusals:
         self._counts: Counter[tuple[int, str, str]] = Counter()
         self._lock = Lock()
 
-    def count(self, tenant_id: int, word: str, title: str) -> None:
+    def count(self, tenant_id: int, slug: str, title: str) -> None:
         with self._lock:
-            self._counts[tenant_id, word, title] += 1
+            self._counts[tenant_id, slug, title] += 1
 
     def of(self, tenant_id: int) -> list[tuple[str, str, int]]:
-        """(the problem's word, its title, how often), the most frequent first."""
+        """(the problem's slug, its title, how often), the most frequent first."""
         with self._lock:
-            found = [(word, title, count) for (owner, word, title), count in self._counts.items() if owner == tenant_id]
+            found = [(slug, title, count) for (owner, slug, title), count in self._counts.items() if owner == tenant_id]
         return sorted(found, key=lambda one: (-one[2], one[0]))

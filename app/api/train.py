@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -21,12 +22,12 @@ from app.api.dependencies import (
     Page,
     PageQuery,
     ResourcesDep,
-    standing_of,
+    still_authorised,
 )
 from app.api.problems import WITH_BODY, problems
 from app.db.tables import AnyRow, JobState
 from app.fields import NAME_PATTERN
-from app.idempotency import REPLAYED, Answer
+from app.idempotency import REPLAYED, StoredReply
 from app.train import jobs, service
 from app.train.request import TrainRequest
 
@@ -80,15 +81,15 @@ router = APIRouter(tags=["training"], route_class=KeyedRoute)
     response_model=JobAnswer,
     responses=problems(*WITH_BODY, 404, 409),
 )
-def submit(body: TrainRequest, caller: ClientCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
+async def submit(body: TrainRequest, caller: ClientCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Train a model: 202 and the job; watch it at GET /jobs/{id} or live at GET /jobs/{id}/events."""
 
-    def work() -> Answer:
+    def work() -> StoredReply:
         limit = resources.settings.max_queued_jobs
         row = service.submit(resources.database, resources.queue, caller.tenant_id, body, limit)
-        return Answer(202, JobAnswer.model_validate(row).model_dump_json())
+        return StoredReply(202, JobAnswer.model_validate(row).model_dump_json())
 
-    answer = resources.once.run(caller.tenant_id, "/train", keyed, work)
+    answer = await resources.idempotent.run(caller.tenant_id, "/train", keyed, partial(to_thread.run_sync, work))
     headers = {REPLAYED: "true"} if answer.replayed else None
     return Response(answer.body, answer.status, headers, media_type="application/json")
 
@@ -145,8 +146,8 @@ async def events(
     """The job's events as they happen. A stream that broke off goes on with the header Last-Event-ID."""
     database, tenant_id = resources.database, caller.tenant_id
     await to_thread.run_sync(service.show_job, database, tenant_id, job_id)
-    found = service.follow(database, tenant_id, job_id, last, standing_of(request))
-    return LiveStream(_told(found), resources.stream_room, tenant_id)
+    found = service.follow(database, tenant_id, job_id, last, still_authorised(request))
+    return LiveStream(_told(found), resources.streams, tenant_id)
 
 
 @jobs_router.delete("/{job_id}", status_code=202, operation_id="cancel_job", responses=problems(404, 409))

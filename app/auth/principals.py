@@ -1,9 +1,9 @@
-"""Who is calling: a key's tenant and role, remembered for a few seconds so that not every call reads the database.
+"""Who is calling: the holder of an API key, or of a session of the dashboard.
 
-Sessions of the dashboard: a cookie names a key without being it, ends by itself, and proves nothing to other sites.
-
-The cookie is encrypted with the keyring's secret and holds its own id, the tenant, the key's id and when it ends. Both
-ids are looked up on every use: to sign out ends the session, to revoke the key all of its sessions.
+A key's tenant and role are remembered for a few seconds, so that not every call reads the database. A session's cookie
+names a key without being it, ends by itself, and proves nothing to other sites. It is encrypted with the keyring's
+secret, and holds its own id, the tenant, the key's id and when it ends. Both ids are looked up on every use: signing
+out ends the session, revoking the key ends all of its sessions.
 """
 
 import hmac
@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from uuid import UUID, uuid4
+
+from cachetools import TTLCache
 
 from app.auth import queries
 from app.auth.keyring import Keyring
@@ -42,32 +45,30 @@ class KeyCache:
     ) -> None:
         self._database = database
         self._keyring = keyring
-        self._seconds = seconds
-        self._clock = clock
-        self._known: dict[str, tuple[float, Principal]] = {}
+        self._known: TTLCache[str, Principal] = TTLCache(MOST_ENTRIES, seconds, timer=clock)
+        self._lock = Lock()
 
     def remembered(self, key: str) -> Principal | None:
         """The key's holder if it was looked up lately; touches no database."""
-        entry = self._known.get(self._keyring.digest(key))
-        return entry[1] if entry is not None and self._clock() < entry[0] else None
+        with self._lock:
+            return self._known.get(self._keyring.digest(key))
 
     def look_up(self, key: str) -> Principal:
         """The key's holder, from the database; AuthenticationError if it has none."""
         digest = self._keyring.digest(key)
-        with self._database.reading() as connection:
-            row = queries.find_key_by_digest(connection, digest)
-        if row is None or row.revoked_at is not None:
+        row = self._database.read(queries.find_key_by_digest, digest)
+        principal = None if row is None or row.revoked_at else Principal(row.tenant_id, Role(row.role), row.id)
+        with self._lock:
             self._known.pop(digest, None)
-            raise AuthenticationError("the key is unknown or revoked: ask an admin for a new one")
-        principal = Principal(row.tenant_id, Role(row.role), row.id)
-        if len(self._known) >= MOST_ENTRIES:
-            self._known.clear()
-        self._known[digest] = (self._clock() + self._seconds, principal)
+            if principal is None:
+                raise AuthenticationError("the key is unknown or revoked: ask an admin for a new one")
+            self._known[digest] = principal
         return principal
 
     def forget(self) -> None:
         """Look every key up anew: this process has just revoked one."""
-        self._known.clear()
+        with self._lock:
+            self._known.clear()
 
 
 COOKIE = "recourse_session"

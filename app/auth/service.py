@@ -1,42 +1,39 @@
-"""Keys: made by admins for their own tenant; the first one of all when the service first starts.
-
-The first start: the default tenant and its first admin key.
-"""
+"""Keys: made and revoked by admins for their own tenant. The first start makes the default tenant and its admin key."""
 
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from app.auth import queries
 from app.auth.keyring import Keyring, NewKey, write_private
+from app.auth.principals import KeyCache
 from app.db.engine import Database
 from app.db.paging import found
 from app.db.tables import AnyRow, Role, utc_now
 from app.errors import ConflictError
-from app.resources import Resources
 from app.settings import Settings
 from models.errors import ConfigError
 
 
-def make_key(resources: Resources, tenant_id: int, name: str, role: Role) -> tuple[NewKey, AnyRow]:
+def make_key(database: Database, keyring: Keyring, tenant_id: int, name: str, role: Role) -> tuple[NewKey, AnyRow]:
     """A new key of the tenant, and its row."""
-    key, key_id = resources.keyring.make(), uuid4()
-    with resources.database.writing() as connection:
+    key, key_id = keyring.make(), uuid4()
+    with database.writing() as connection:
         queries.add_key(connection, tenant_id, key_id, name, role, key, utc_now())
         row = queries.find_key(connection, tenant_id, key_id)
     assert row is not None
     return key, row
 
 
-def revoke_key(resources: Resources, tenant_id: int, key_id: UUID) -> None:
+def revoke_key(database: Database, keys: KeyCache, tenant_id: int, key_id: UUID) -> None:
     """The key works no more: at once here, within `key_cache_seconds` in other processes. Not the last admin's."""
-    with resources.database.writing() as connection:
+    with database.writing() as connection:
         queries.lock_tenant(connection, tenant_id)
         row = found(queries.find_key(connection, tenant_id, key_id), f"key {key_id}: see GET /keys")
         last = row.role == Role.ADMIN and row.revoked_at is None and queries.active_admins(connection, tenant_id) == 1
         if last:
             raise ConflictError("this is the last admin key, and only an admin makes keys: make another first")
         queries.revoke_key(connection, tenant_id, key_id, utc_now())
-    resources.keys.forget()
+    keys.forget()
 
 
 def add_tenant(database: Database, keyring: Keyring, name: str) -> NewKey:

@@ -16,7 +16,7 @@ from app.commands.console import notes
 from app.db import migrations
 from app.db.engine import Database, open_database
 from app.explain.contract import Explainer
-from app.main import create_app, keep_up
+from app.main import create_app
 from app.metrics import Metrics
 from app.settings import Settings
 from app.train.queue import TrainingQueue
@@ -59,26 +59,22 @@ async def _serve(settings: Settings, database: Database, host: str, port: int, t
             app,
             host,
             port,
-            lifespan="off",
             access_log=False,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    upkeep = asyncio.create_task(keep_up(app.state.resources))
     announcing = asyncio.create_task(_announce(server, host))
     try:
         if not told_to_end.is_set():
             await server.serve()
     finally:
-        for task in (upkeep, announcing):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        await explainer.close()
-        await asyncio.to_thread(queue.close)
-        app.state.resources.registry.close()
+        announcing.cancel()
+        with suppress(asyncio.CancelledError):
+            await announcing
+        if told_to_end.is_set() and not server.started:
+            await app.state.resources.close()
     if not server.started and not told_to_end.is_set():
         raise ConfigError(f"{host}:{port} cannot be listened on: see the line above, or choose another --port")
 

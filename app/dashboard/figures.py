@@ -16,9 +16,9 @@ from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.api.budgets import EntryAnswer, Moment
-from app.api.dependencies import Caller, DatabaseDep, KeyedRoute, LedgerDep, LiveStream, ResourcesDep, standing_of
+from app.api.dependencies import Caller, DatabaseDep, KeyedRoute, LedgerDep, LiveStream, ResourcesDep, still_authorised
 from app.api.problems import Refusals
-from app.concurrency import Standing
+from app.concurrency import StillAuthorised
 from app.db.engine import Database
 from app.db.ledger_tables import Kind
 from app.db.paging import MOST_ITEMS, PageOrder
@@ -116,11 +116,11 @@ def show_ledger(
 @figures_router.get("/budget-events")
 async def follow_budgets(caller: Caller, resources: ResourcesDep, request: Request) -> EventSourceResponse:
     """The budgets whenever one of them has changed."""
-    changes = _changes(resources, caller.tenant_id, standing_of(request))
-    return LiveStream(changes, resources.stream_room, caller.tenant_id)
+    changes = _changes(resources, caller.tenant_id, still_authorised(request))
+    return LiveStream(changes, resources.streams, caller.tenant_id)
 
 
-async def _changes(resources: Resources, tenant_id: int, standing: Standing) -> AsyncIterator[ServerSentEvent]:
+async def _changes(resources: Resources, tenant_id: int, authorised: StillAuthorised) -> AsyncIterator[ServerSentEvent]:
     def read() -> bytes:
         found, _ = list_budgets(resources.database, resources.ledger, tenant_id, PageOrder(MOST_ITEMS))
         shown = [
@@ -136,7 +136,7 @@ async def _changes(resources: Resources, tenant_id: int, standing: Standing) -> 
         return to_json(shown)
 
     last = b""
-    while await standing.holds():
+    while await authorised.holds():
         now = await to_thread.run_sync(read)
         if now != last:
             last = now

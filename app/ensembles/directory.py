@@ -1,20 +1,18 @@
-"""From the row of an ensemble to its meter: the one place that knows how endpoints and credentials are stored.
+"""From the row of an ensemble to its meter, and the queries on those rows.
 
-The API, the explainer and the trainer use it; what they get can be asked through the ledger only.
-
-Queries on ensembles.
-
-Queries on the ensembles that the service trains itself: one a model, under the model's name.
+The API, the explainer and the trainer use `EnsembleDirectory`; what they get can be asked through the ledger only. Here
+alone is known how endpoints and credentials are stored. An ensemble that the service trains itself has a row too: one a
+model, under the model's name.
 """
 
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Lock
 from uuid import UUID
 
+from cachetools import LRUCache
 from pydantic import SecretStr
 from sqlalchemy import Connection, insert, select, update
 
@@ -38,7 +36,21 @@ MOST_OPEN = 32
 GRACE_SECONDS = 60.0
 
 
-class EnsembleRegistry:
+class _OpenMeters(LRUCache[tuple[int, int], tuple[object, EnsembleMeter]]):
+    """(tenant, ensemble) -> the row that a meter was opened for, and the meter; those used last stay."""
+
+    def __init__(self, most: int, retire: Callable[[EnsembleMeter], None]) -> None:
+        super().__init__(most)
+        self._retire = retire
+
+    def popitem(self) -> tuple[tuple[int, int], tuple[object, EnsembleMeter]]:
+        """Called when there is one too many."""
+        key, held = super().popitem()
+        self._retire(held[1])
+        return key, held
+
+
+class EnsembleDirectory:
     """Opens ensembles; remote ones stay open, with their connections and breakers, until their row changes."""
 
     def __init__(
@@ -55,7 +67,7 @@ class EnsembleRegistry:
         self._addresses = AddressPolicy.parse(
             settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
         )
-        self._open: OrderedDict[tuple[int, int], tuple[object, EnsembleMeter]] = OrderedDict()
+        self._open = _OpenMeters(MOST_OPEN, self._retire)
         self._retired: list[tuple[float, EnsembleMeter]] = []
         """Replaced or put aside, and when: a request may still be using one, as long as the longest deadline lasts."""
         self._grace = settings.max_deadline_ms / 1000 + GRACE_SECONDS
@@ -70,7 +82,7 @@ class EnsembleRegistry:
     def remote(self, tenant_id: int, ensemble_id: int, asked: Schema) -> EnsembleMeter:
         """The tenant's registered ensemble as its row says now, for a model of the schema `asked`.
 
-        Do not close it, the registry does.
+        Do not close it, the directory does.
         """
         row = self._database.read(find_ensemble_by_id, tenant_id, ensemble_id)
         row = found(row, f"ensemble {ensemble_id}: see GET /ensembles")
@@ -87,14 +99,10 @@ class EnsembleRegistry:
             if held is None or held[0] != state:
                 if held is not None:
                     self._retire(held[1])
-                held = (state, self._connect(row))
-                self._open[key] = held
-            self._open.move_to_end(key)
-            if len(self._open) > MOST_OPEN:
-                self._retire(self._open.popitem(last=False)[1][1])
+                held = self._open[key] = (state, self._connect(row))
             return held[1]
 
-    def check(self, schema: Schema, endpoints: Sequence[Endpoint]) -> None:
+    def check(self, endpoints: Sequence[Endpoint]) -> None:
         """Raise what would be in the way of calling these endpoints; nothing is called."""
         if not endpoints:
             raise ConfigError("an ensemble has no endpoint: name one or more")
@@ -104,7 +112,7 @@ class EnsembleRegistry:
         if len(set(members)) != len(members):
             raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(members))}")
 
-    def seal(self, endpoints: Sequence[Endpoint]) -> str | None:
+    def encrypt_credentials(self, endpoints: Sequence[Endpoint]) -> str | None:
         """The credentials as they are stored: encrypted, in the order of the endpoints."""
         secrets = [None if one.credential is None else one.credential.get_secret_value() for one in endpoints]
         return self._keyring.encrypt(json.dumps(secrets)) if any(secrets) else None

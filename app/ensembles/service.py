@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from app.db.engine import Database
 from app.db.ledger_tables import Period
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
 from app.ensembles.budgets import find_ensemble
-from app.ensembles.directory import describe
+from app.ensembles.directory import EnsembleDirectory, describe
 from app.ensembles.endpoint import Endpoint
 from app.errors import ConflictError
-from app.resources import Resources
+from app.ledger.ledger import Ledger
 from models.data.schema import Schema
 
 
@@ -29,29 +30,30 @@ class Registration:
     restart: bool = False
 
 
-def register(resources: Resources, tenant_id: int, wanted: Registration) -> AnyRow:
+def register(
+    database: Database, ledger: Ledger, ensembles: EnsembleDirectory, tenant_id: int, wanted: Registration
+) -> AnyRow:
     """The row of the ensemble, new or replaced, with its budget set."""
-    resources.registry.check(wanted.schema, wanted.endpoints)
-    credentials = resources.registry.seal(wanted.endpoints)
+    ensembles.check(wanted.endpoints)
+    credentials = ensembles.encrypt_credentials(wanted.endpoints)
     endpoints = [describe(endpoint) for endpoint in wanted.endpoints]
-    _check_budget(resources, tenant_id, wanted)
-    with resources.database.writing() as connection:
+    _check_budget(database, ledger, tenant_id, wanted)
+    with database.writing() as connection:
         found = directory.lock_ensemble(connection, tenant_id, wanted.name)
         if found is not None:
             _check_replaced(found, wanted)
         ensemble_id = found.id if found is not None else _add_rows(connection, tenant_id, wanted)
         schema = wanted.schema.to_json()
         directory.describe_remote(connection, tenant_id, ensemble_id, wanted.version, schema, endpoints, credentials)
-    resources.ledger.set_limit(tenant_id, ensemble_id, wanted.limit, wanted.period, wanted.restart)
-    return find_ensemble(resources.database, tenant_id, wanted.name)
+    ledger.set_limit(tenant_id, ensemble_id, wanted.limit, wanted.period, wanted.restart)
+    return find_ensemble(database, tenant_id, wanted.name)
 
 
-def _check_budget(resources: Resources, tenant_id: int, wanted: Registration) -> None:
+def _check_budget(database: Database, ledger: Ledger, tenant_id: int, wanted: Registration) -> None:
     """Before anything is changed: a budget that may not be set changes no ensemble either."""
-    with resources.database.reading() as connection:
-        found = directory.find_ensemble(connection, tenant_id, wanted.name)
+    found = database.read(directory.find_ensemble, tenant_id, wanted.name)
     if found is not None and not wanted.restart:
-        resources.ledger.check_period(tenant_id, found.id, wanted.period)
+        ledger.check_period(tenant_id, found.id, wanted.period)
 
 
 def _add_rows(connection: Connection, tenant_id: int, wanted: Registration) -> int:

@@ -76,7 +76,7 @@ def _ask_remote(
             places.append(position)
         except RecordError as error:
             answers[position] = VerifiedRecord(error=str(error))
-    meter = resources.registry.remote_of(row)
+    meter = resources.ensembles.remote_of(row)
     with meter.open(max(1, len(places)), deadline=Deadline(deadline)) as ensemble:
         said = ensemble.ask(np.concatenate(rows))
     for column, position in enumerate(places):

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from anyio import sleep, to_thread
 from sqlalchemy import Connection
 
-from app.concurrency import Standing
+from app.concurrency import StillAuthorised
 from app.datasets import service
 from app.db.engine import Database
 from app.db.ledger_tables import State
@@ -144,7 +144,7 @@ def show_job(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
 
 
 async def follow(
-    database: Database, tenant_id: int, job_id: UUID, after: int, standing: Standing
+    database: Database, tenant_id: int, job_id: UUID, after: int, authorised: StillAuthorised
 ) -> AsyncIterator[AnyRow]:
     """The events behind `after`, then new ones as they come, until all are told or the caller may listen no more."""
 
@@ -154,7 +154,7 @@ async def follow(
             row = jobs.find_job(connection, tenant_id, job_id)
             return jobs.events_after(connection, tenant_id, job_id, last), row is None or row.state in FINISHED
 
-    while await standing.holds():
+    while await authorised.holds():
         events, ended = await to_thread.run_sync(read, after)
         for event in events:
             after = event.id

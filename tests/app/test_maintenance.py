@@ -4,13 +4,14 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import anyio
 import pytest
 
 from app import main
 from app.auth import queries
 from app.db.engine import Database
 from app.db.tables import utc_now
-from app.idempotency import Answer, KeyedBody
+from app.idempotency import KeyedBody, StoredReply
 from app.ledger.ledger import Ledger
 from app.resources import Resources, gather
 from app.settings import Settings
@@ -37,7 +38,7 @@ def crash(database: Database, customer: Customer) -> UUID:
 
 def test_all_is_tidied(resources: Resources, database: Database, customer: Customer) -> None:
     job_id = crash(database, customer)
-    main.tidy(resources)
+    main.maintain(resources)
     balance = resources.ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (3, 0)
     assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]
@@ -47,14 +48,17 @@ def test_keys_are_forgotten_when_they_are_old(
     resources: Resources, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ask() -> bool:
-        work = KeyedBody.of("k", b"")
-        return resources.once.run(customer.tenant_id, "/train", work, lambda: Answer(200, "{}")).replayed
+        async def work() -> StoredReply:
+            return StoredReply(200, "{}")
+
+        key = KeyedBody.of("k", b"")
+        return anyio.run(resources.idempotent.run, customer.tenant_id, "/train", key, work).replayed
 
     assert not ask()
-    main.tidy(resources)
+    main.maintain(resources)
     assert ask(), "it is young"
     monkeypatch.setattr(main, "utc_now", lambda: utc_now() + timedelta(hours=25))
-    main.tidy(resources)
+    main.maintain(resources)
     assert not ask()
 
 
@@ -69,10 +73,10 @@ def test_ended_sessions_are_forgotten_when_they_are_over(
         with database.reading() as connection:
             return queries.session_is_ended(connection, customer.tenant_id, session_id)
 
-    main.tidy(resources)
+    main.maintain(resources)
     assert is_known(), "its cookie would open something"
     monkeypatch.setattr(main, "utc_now", lambda: utc_now() + timedelta(hours=13))
-    main.tidy(resources)
+    main.maintain(resources)
     assert not is_known()
 
 
@@ -85,5 +89,5 @@ def test_one_that_fails_does_not_stop_the_others(
         raise RuntimeError("the books are on fire")
 
     monkeypatch.setattr(Ledger, "expire", fail)
-    main.tidy(resources)
+    main.maintain(resources)
     assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]

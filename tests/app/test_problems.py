@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from app.api.problems import FRAMEWORK, PROBLEMS, answer_error, kind_of
+from app.api.problems import FRAMEWORK, PROBLEMS, answer_error, type_of
 from app.errors import NotFoundError
 from models.errors import RecourseError
 
@@ -32,9 +32,9 @@ def test_every_error_has_a_row() -> None:
 def test_types_are_stable_words_and_statuses_are_errors() -> None:
     kinds = [*PROBLEMS.values(), *FRAMEWORK.values()]
     for kind in kinds:
-        assert kind.word.replace("-", "").isalpha() and kind.word.islower()
+        assert kind.slug.replace("-", "").isalpha() and kind.slug.islower()
         assert 400 <= kind.status < 600 and HTTPStatus(kind.status)
-    words = [kind.word for kind in PROBLEMS.values()]
+    words = [kind.slug for kind in PROBLEMS.values()]
     assert len(words) == len(set(words)), "two errors never share a type"
 
 
@@ -42,7 +42,7 @@ def test_the_nearest_ancestor_answers() -> None:
     class MissingModelError(NotFoundError):
         pass
 
-    assert kind_of(MissingModelError("no")) is PROBLEMS[NotFoundError]
+    assert type_of(MissingModelError("no")) is PROBLEMS[NotFoundError]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("hunter2"), OperationalError("SELECT hunter2", {}, Exception())])

@@ -21,7 +21,7 @@ from app.artifacts import open_store
 from app.auth.keyring import open_keyring
 from app.concurrency import Deadline, SharedThreads, until
 from app.db.engine import Database
-from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.directory import EnsembleDirectory
 from app.explain.contract import ExplainAnswer, ExplainerState, ExplainOrder, VerifiedRecord, VerifyAnswer, VerifyOrder
 from app.explain.engine.batch import config_of, count_nothing, run_batch
 from app.explain.engine.batcher import Batcher, BatchLimits
@@ -110,7 +110,7 @@ def open_resident(
 ) -> ResidentExplainer:
     """An explainer over the database and the artifact store; with a registry, its metrics are there."""
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
-    ensembles = EnsembleRegistry(settings, database, ledger, open_keyring(settings))
+    ensembles = EnsembleDirectory(settings, database, ledger, open_keyring(settings))
     source = VersionSource(database, ensembles, open_store(settings), settings.device)
     limits = BatchLimits(
         records=settings.explain_batch,

@@ -25,7 +25,7 @@ import structlog
 from app.artifacts import ArtifactStore
 from app.db.engine import Database
 from app.db.tables import AnyRow
-from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.directory import EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
 from app.errors import NotFoundError
 from app.registry import queries
@@ -96,7 +96,7 @@ class VersionSource:
     """Loads what a training published; it blocks."""
 
     def __init__(
-        self, database: Database, registry: EnsembleRegistry, store: ArtifactStore, device: str = "cpu"
+        self, database: Database, registry: EnsembleDirectory, store: ArtifactStore, device: str = "cpu"
     ) -> None:
         self._database = database
         self._registry = registry
@@ -130,7 +130,7 @@ class VersionSource:
 class _LocalMeter:
     """The ensemble that was saved with the model: loaded when it is first asked, then kept."""
 
-    def __init__(self, registry: EnsembleRegistry, tenant_id: int, row: AnyRow, folder: Path) -> None:
+    def __init__(self, registry: EnsembleDirectory, tenant_id: int, row: AnyRow, folder: Path) -> None:
         self._registry = registry
         self._owner = (tenant_id, int(row.ensemble_id), str(row.ensemble_version))
         self._folder = folder

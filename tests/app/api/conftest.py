@@ -77,7 +77,7 @@ def server(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -
         app = create_app(settings, shared_database, explainer, bell)
         with serving(app) as url:
             yield Server(url, app, app.state.resources, explainer, bell, lender)
-        app.state.resources.registry.close()
+        app.state.resources.ensembles.close()
     shared_database.close()
 
 
@@ -113,7 +113,7 @@ def service(server: Server) -> Iterator[Service]:
         tenant_id = queries.find_tenant(connection, name)
     assert tenant_id is not None
     for role in (Role.CLIENT, Role.VIEWER):
-        keys[role] = make_key(resources, tenant_id, role, role)[0].text
+        keys[role] = make_key(resources.database, resources.keyring, tenant_id, role, role)[0].text
     clients = [client(server.url, key) for key in (*(keys[role] for role in ROLES), stranger, None)]
     yield Service(server, tenant_id, keys, *clients)
     for one in clients:

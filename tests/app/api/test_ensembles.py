@@ -188,9 +188,9 @@ def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
         gate.set()
         await asyncio.gather(*slow)
 
-    monkeypatch.setattr(service, "_ask_remote", ask)
+    monkeypatch.setattr(asking, "_ask_remote", ask)
     found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2)}
-    monkeypatch.setattr(service, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
+    monkeypatch.setattr(asking, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
     try:
         asyncio.run(scenario())
     finally:

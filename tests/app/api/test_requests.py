@@ -77,13 +77,17 @@ def test_numbers_without_end_are_refused_and_not_kept(service: Service) -> None:
 
 def test_a_document_nested_without_end_is_refused_and_not_kept(service: Service) -> None:
     """Deeper than any answer could tell it again: the list of jobs would fail for ever."""
-    deep = b'{"a":' * 300 + b"1" + b"}" * 300
-    body = b'{"model": "m", "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "overrides": ' + deep + b"}"
-    answer = service.client.post("/train", content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "overrides")
-    records = b'{"records": [{"income": ' + b"[" * 300 + b"]" * 300 + b"}]}"
-    answer = service.client.post("/ensembles/x/predict", content=records, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 404
+    as_json = {"Content-Type": "application/json"}
+
+    def train(depth: int) -> httpx.Response:
+        deep = b'{"a":' * depth + b"1" + b"}" * depth
+        body = b'{"model": "m", "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "overrides": ' + deep + b"}"
+        return service.client.post("/train", content=body, headers=as_json)
+
+    assert (train(100).status_code, train(100).json()["errors"][0]["field"]) == (422, "overrides")
+    assert (train(300).status_code, problem(train(300))) == (400, "malformed")
+    records = b'{"records": [{"income": ' + b"[" * 100 + b"]" * 100 + b"}]}"
+    assert service.client.post("/ensembles/x/predict", content=records, headers=as_json).status_code == 404
 
 
 @pytest.mark.parametrize(

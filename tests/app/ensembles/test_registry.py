@@ -8,7 +8,7 @@ import pytest
 from app.auth.keyring import open_keyring
 from app.db.engine import Database
 from app.ensembles import directory
-from app.ensembles.directory import GRACE_SECONDS, EnsembleRegistry
+from app.ensembles.directory import GRACE_SECONDS, EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
 from app.settings import Settings
@@ -28,7 +28,7 @@ def test_what_was_replaced_is_closed_when_nobody_can_be_using_it(
 ) -> None:
     settings = Settings(var_dir=tmp_path, blackbox_hosts=("lender.example",), max_deadline_ms=1_000)
     now, before = [0.0], open_loops()
-    registry = EnsembleRegistry(settings, database, ledger, open_keyring(settings), clock=lambda: now[0])
+    registry = EnsembleDirectory(settings, database, ledger, open_keyring(settings), clock=lambda: now[0])
     owner = customer.tenant_id, customer.ensemble_id
 
     def register(version: str) -> EnsembleMeter:

@@ -14,7 +14,7 @@ from app.auth.keyring import open_keyring
 from app.db.engine import Database
 from app.db.tables import ModelVersion
 from app.ensembles import directory
-from app.ensembles.directory import EnsembleRegistry
+from app.ensembles.directory import EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError
 from app.explain.engine.versions import LoadedVersion, VersionShelf, VersionSource
@@ -90,7 +90,7 @@ def test_only_what_was_published_is_loaded(
 ) -> None:
     settings = Settings(var_dir=tmp_path / "var")
     store = open_store(settings)
-    source = VersionSource(database, EnsembleRegistry(settings, database, ledger, open_keyring(settings)), store)
+    source = VersionSource(database, EnsembleDirectory(settings, database, ledger, open_keyring(settings)), store)
     version_id = publish(database, store, customer.tenant_id, "loans", save_two(lending, tmp_path)[0])
     loaded = source.load(customer.tenant_id, version_id)
     assert loaded.model.classes == lending.model.classes
@@ -113,7 +113,7 @@ def test_an_ensemble_that_was_registered_with_another_schema_is_not_asked(
 ) -> None:
     """Its classes may stand in another order: a refusal would be counted as a yes."""
     settings = Settings(var_dir=tmp_path / "var", blackbox_hosts=("lender.example",))
-    store, registry = open_store(settings), EnsembleRegistry(settings, database, ledger, open_keyring(settings))
+    store, registry = open_store(settings), EnsembleDirectory(settings, database, ledger, open_keyring(settings))
     saved, owner = save_two(lending, tmp_path)[0], (customer.tenant_id, customer.ensemble_id)
     schema = saved.model.encoder.schema
     version_id = publish(database, store, customer.tenant_id, "loans", saved, customer.ensemble_id)
