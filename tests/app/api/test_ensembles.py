@@ -220,7 +220,7 @@ def test_two_who_register_a_name_at_once(
 ) -> None:
     """The second does not see the row of the first before it writes its own."""
     service.admin.post("/ensembles", json=body)
-    monkeypatch.setattr(directory, "lock", lambda *place: None)
+    monkeypatch.setattr(directory, "lock_ensemble", lambda *place: None)
     answer = service.admin.post("/ensembles", json=body)
     assert (answer.status_code, answer.json()["type"]) == (409, "/problems/conflict")
 
