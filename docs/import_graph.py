@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"app": ROOT / "app", "models": ROOT / "models", "worker": ROOT / "worker"}
 CLIENT = ROOT / "client" / "recourse_client"
 COLOURS = {"app": "#3f6fb5", "models": "#3d8a5f", "worker": "#a86a2c", "recourse_client": "#7d5aa6"}
-WIDTH, ROW, BOX_WIDTH, BOX_HEIGHT = 1180, 74, 132, 30
+WIDTH, ROW, BOX_WIDTH, BOX_HEIGHT = 1180, 74, 126, 30
+MODELS_SHARE = 0.46
+"""The tower of models stands in this share of the picture, on the left; app, worker and client on the right."""
 Graph = dict[str, set[str]]
 
 
@@ -76,19 +78,22 @@ def reduced(graph: Graph, order: list[str]) -> Graph:
 
 
 def places_of(rows: dict[str, int], lines: Graph) -> dict[str, tuple[float, float]]:
-    """The middle of each node's box; in each row the nodes stand near the middle of what they import"""
+    """The middle of each node's box: models on the left, the others on the right, each near what it imports there"""
     height, places = max(rows.values()), dict[str, tuple[float, float]]()
     for row in range(height + 1):
-        here = [node for node in rows if rows[node] == row]
-
-        def wish(node: str) -> tuple[float, str]:
-            across = [places[other][0] for other in lines[node] if other in places]
-            return (sum(across) / len(across) if across else WIDTH / 2), node
-
-        here.sort(key=wish)
-        for position, node in enumerate(here):
-            places[node] = ((position + 0.5) * WIDTH / len(here), (height - row + 0.5) * ROW)
+        for left, right, in_models in ((0.0, MODELS_SHARE * WIDTH, True), (MODELS_SHARE * WIDTH, float(WIDTH), False)):
+            here = [node for node in rows if rows[node] == row and node.startswith("models/") == in_models]
+            here.sort(key=lambda node: (_wish(node, lines, places, in_models), node))
+            for position, node in enumerate(here):
+                across = left + (position + 0.5) * (right - left) / len(here)
+                places[node] = (across, (height - row + 0.5) * ROW)
     return places
+
+
+def _wish(node: str, lines: Graph, places: dict[str, tuple[float, float]], in_models: bool) -> float:
+    """Where a node would stand for the shortest lines to what it imports in its own tower"""
+    across = [places[other][0] for other in lines[node] if other.startswith("models/") == in_models]
+    return sum(across) / len(across) if across else WIDTH / 2
 
 
 def draw(lines: Graph, places: dict[str, tuple[float, float]]) -> str:
