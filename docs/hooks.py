@@ -13,7 +13,10 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-CODE_PATH = re.compile(r"`((?:app|models|worker|client|tests|benchmarks|docker|docs|migrations)/[^`*{}<>\s]*)`")
+CODE_PATH = re.compile(
+    r"(?<![\w./(-])((?:app|models|worker|client|tests|benchmarks|docker|docs|migrations)/[\w./-]*\w)"
+)
+"""A path as prose and diagrams name it, of a module also without its ending"""
 
 log = logging.getLogger("mkdocs.hooks.docs")
 
@@ -31,6 +34,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == "contributing.md":
         markdown = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     for named in CODE_PATH.findall(markdown):
-        if not (ROOT / named).exists():
-            log.warning("%s names `%s`, which is not in the repository", page.file.src_uri, named)
+        if not any((ROOT / f"{named}{ending}").exists() for ending in ("", ".py")):
+            log.warning("%s names %s, which is not in the repository", page.file.src_uri, named)
     return markdown.replace("](../benchmarks/results/", "](results/")
