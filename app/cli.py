@@ -6,6 +6,7 @@ imports its work when it runs.
 
 import errno
 from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
@@ -15,7 +16,6 @@ from app.commands.demo import demo
 from app.commands.evaluate import evaluate
 from app.commands.explain import explain
 from app.commands.serve import serve
-from app.commands.tenant import app as commands
 from app.commands.train import train
 from models.errors import RecourseError
 
@@ -58,36 +58,31 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def budget(context: typer.Context) -> None:
     """Query budgets and their ledger: check, show, set, export, expire."""
-
-    _pass_on(commands, context)
+    _pass_on(context)
 
 
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def migrate(context: typer.Context) -> None:
     """Bring the database to the newest revision."""
-
-    _pass_on(commands, context)
+    _pass_on(context)
 
 
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def worker(context: typer.Context) -> None:
     """Explain and train for an API that runs elsewhere."""
-
-    _pass_on(commands, context)
+    _pass_on(context)
 
 
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def health(context: typer.Context) -> None:
     """Whether the API or the worker on this machine is ready."""
-
-    _pass_on(commands, context)
+    _pass_on(context)
 
 
 @app.command(context_settings=_PASS_ON, add_help_option=False)
 def tenant(context: typer.Context) -> None:
     """Tenants, lenders that share a service: add."""
-
-    _pass_on(commands, context)
+    _pass_on(context)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -108,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(BAD_REQUEST)
 
 
-def _pass_on(commands: typer.Typer, context: typer.Context) -> None:
-    """Run commands of another file with the rest of the line; their errors end up in `main`."""
+def _pass_on(context: typer.Context) -> None:
+    """Run the commands of the file of that name with the rest of the line; their errors end up in `main`."""
+    commands: typer.Typer = import_module(f"app.commands.{context.info_name}").app
     commands(args=context.args, prog_name=context.command_path)

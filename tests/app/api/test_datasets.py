@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.datasets import service as datasets
 from tests.app.api.conftest import Service
 
 LOANS = pd.DataFrame(
@@ -209,7 +210,7 @@ def test_a_strangers_upload_is_not_read(service: Service) -> None:
 
 
 def test_only_so_many_tables_are_read_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(datasets, "ROOM_SECONDS", 0.1)
     room = service.resources.table_room
     with room, room:
         answer = upload(service.client, csv())

@@ -13,6 +13,20 @@ import pytest
 from app.cli import main
 from tests.app.recourse import recourse
 
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    @staticmethod
+    def find_spec(name, *rest):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, Missing)
+from app.cli import main
+main(sys.argv[1:])
+"""
+
 
 def python(code: str, arguments: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
@@ -32,15 +46,13 @@ def test_help_comes_at_once() -> None:
 
 @pytest.mark.parametrize("command", ["train", "explain", "evaluate", "data"])
 def test_the_help_of_a_command_needs_no_torch(command: str) -> None:
-    code = f"import sys; sys.modules['torch'] = None\nfrom app.cli import main\nmain(['{command}', '--help'])"
-    done = python(code)
+    done = python(WITHOUT_TORCH, [command, "--help"])
     assert done.returncode == 0
     assert f"recourse {command}" in done.stdout
 
 
 def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['torch'] = None\nfrom app.cli import main\nmain(sys.argv[1:])"
-    done = python(code, ["train", "loans", "--out", str(tmp_path / "model")])
+    done = python(WITHOUT_TORCH, ["train", "loans", "--out", str(tmp_path / "model")])
     assert done.returncode == 2
     assert done.stderr == "This command needs torch, which is not installed; run: pip install 'recourse[worker]'.\n"
     assert not (tmp_path / "model").exists()

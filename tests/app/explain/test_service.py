@@ -168,7 +168,7 @@ def test_what_cannot_be_written_is_not_answered(lender: Lender, monkeypatch: pyt
 
     async def test() -> None:
         await lender.explain()
-        monkeypatch.setattr(decisions, "add", away)
+        monkeypatch.setattr(decisions, "add_decisions", away)
         with pytest.raises(OSError, match="away"):
             await lender.explain()
 

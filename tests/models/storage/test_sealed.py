@@ -148,7 +148,7 @@ def test_numbers_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
 WRITER = """
 import sys, time
 from pathlib import Path
-from models.sealed import write_sealed
+from models.storage.sealed import write_sealed
 
 def write(folder):
     (folder / "a.txt").write_text("one")
