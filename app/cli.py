@@ -36,7 +36,7 @@ WORKER_EXTRA = frozenset(
         "xgboost",
     }
 )
-"""What `recourse[worker]` adds to the plain install, by the names that Python imports."""
+"""What `recourse-service[worker]` adds to the plain install, by the names that Python imports."""
 
 app = typer.Typer(
     name="recourse",
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in WORKER_EXTRA:
             raise
-        complain(f"This command needs {missing}, which is not installed; run: pip install 'recourse[worker]'.")
+        complain(f"This command needs {missing}, which is not installed; install 'recourse-service[worker]'.")
     raise SystemExit(BAD_REQUEST)
 
 

@@ -54,7 +54,7 @@ def test_the_help_of_a_command_needs_no_torch(command: str) -> None:
 def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path) -> None:
     done = python(WITHOUT_TORCH, ["train", "loans", "--out", str(tmp_path / "model")])
     assert done.returncode == 2
-    assert done.stderr == "This command needs torch, which is not installed; run: pip install 'recourse[worker]'.\n"
+    assert done.stderr == "This command needs torch, which is not installed; install 'recourse-service[worker]'.\n"
     assert not (tmp_path / "model").exists()
 
 
