@@ -7,18 +7,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .arrays import Records
 from .config import Config
 from .networks.ranker import CandidateRanker
 from .networks.surrogate import SurrogatePair
 from .networks.velocity import Velocity
 from .space.anchors import Anchors
+from .space.constraints import Constraints, compile_constraints
 from .space.encoding import Encoder
+from .space.feasible import FeasibleSet
 from .space.snapping import Snapper
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Turns the networks' mean log-probabilities into the expected share of votes: softmax(slope * log p + bias)."""
+    """Turns the networks' mean log-probabilities into the expected share of votes: softmax(slope * log p + bias)
+
+    This is Platt scaling for several classes, fitted to the votes that were bought.   bias (K,)
+    """
 
     slope: float
     bias: NDArray[np.float64]
@@ -30,7 +36,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """One setting of the dial, measured on the validation split without a query: price, mean cost, mean agreement."""
+    """One cost weight, with the mean cost and the mean expected agreement of the answers on the validation split."""
 
     cost_weight: float
     cost: float
@@ -39,10 +45,18 @@ class FrontierPoint:
 
 @dataclass(frozen=True, eq=False)
 class RecourseModel:
-    """A generator, its distilled surrogate, and how far the validation split says that they reach.
+    """A trained model: a generator, its distilled surrogate, and how far the validation split says that they reach.
 
-    usual_scores: percentiles of the density score of real records, for each class (models/typicality.py)
-    scout: ranks where paths end (models/scout.py); without one all of them are scored
+    encoder             records to points of the encoded space and back (METHOD.md, section 1)
+    pair                the surrogate f, two networks (section 2)
+    velocity            the generator's velocity field (section 3)
+    calibration         from the surrogate's output to the expected share of votes
+    generated_features  the features that the generator may change; all others count as immutable
+    queries             records that the training put to the black boxes (section 4)
+    frontier            cost against expected agreement, by cost weight (section 6.2)
+    anchors             points that nearly all teachers vote for, as further places to head for
+    density_quantiles   percentiles of the density score of real records, for each class
+    ranker              ranks where paths end; without one, all ends are scored
     """
 
     encoder: Encoder
@@ -71,3 +85,8 @@ class RecourseModel:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.encoder.schema.classes
+
+    def feasible(self, records: Records) -> FeasibleSet:
+        """What records (n, F) may become by the schema alone, where only the generated features change"""
+        frozen = frozenset(self.encoder.schema.names) - self.generated_features
+        return compile_constraints(self.encoder.schema, Constraints(immutable=frozen), records)

@@ -13,8 +13,7 @@ from benchmarks.experiments.methods import DIALS, METHODS, OURS, VERIFIED, answe
 from benchmarks.experiments.pictures import COLOURS, PAPER_COLOUR, panels, save
 from benchmarks.experiments.published import PAPER
 from benchmarks.experiments.tables import mean_curve, mean_of
-from models.config import SearchConfig
-from models.search.frontier import COST_WEIGHTS
+from models.config import FrontierConfig, SearchConfig
 
 CHEAP = (3.0, 6.0)
 """Prices above those that the frontier is measured at: some rivals spend very little."""
@@ -39,7 +38,7 @@ def _dial(bench: Bench, method: str) -> dict[str, list[float]]:
     model, _ = bench.model(config_of(bench, method))
     searches = [
         SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=bench.seed)
-        for price in (*COST_WEIGHTS, *CHEAP)
+        for price in (*FrontierConfig().cost_weights, *CHEAP)
     ]
     return _curves(bench, "dial", [answer(bench, model, search) for search in searches])
 

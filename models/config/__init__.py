@@ -5,7 +5,14 @@ All are frozen dataclasses that check themselves. `Config` is saved with a model
 
 from .measure import MeasureConfig
 from .presets import PRESETS, Config, fast, paper
-from .search import SearchConfig
+from .search import (
+    AnchorConfig,
+    FrontierConfig,
+    LocalSearchConfig,
+    SearchConfig,
+    SearchMethodConfig,
+    VerificationConfig,
+)
 from .training import (
     MANY_RECORDS,
     MOST_HEADS,
@@ -28,18 +35,23 @@ __all__ = [
     "NARROW",
     "PRESETS",
     "WIDE",
+    "AnchorConfig",
     "Config",
     "DensityProxy",
     "DistillConfig",
     "FlowConfig",
+    "FrontierConfig",
     "GeneratorConfig",
+    "LocalSearchConfig",
     "LossConfig",
     "MeasureConfig",
     "NoiseConfig",
     "RankerConfig",
     "SearchConfig",
+    "SearchMethodConfig",
     "Solver",
     "SurrogateConfig",
+    "VerificationConfig",
     "fast",
     "paper",
 ]

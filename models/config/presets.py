@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import ConfigError
 from .checks import at_least, require
+from .search import SearchMethodConfig
 from .training import (
     DistillConfig,
     FlowConfig,
@@ -32,6 +33,7 @@ class Config:
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
     ranker: RankerConfig = field(default_factory=RankerConfig)
+    search: SearchMethodConfig = field(default_factory=SearchMethodConfig)
     top_features: int | None = None
     device: str = "cpu"
 

@@ -1,19 +1,32 @@
-"""One request's settings of the search, and the method's."""
+"""The settings of the search: of one request (`SearchConfig`), and of the method (`SearchMethodConfig`)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+
+import numpy as np
 
 from ..errors import ConfigError
+from .checks import at_least, positive, require, share
+
+
+def _shares(name: str, values: tuple[float, ...]) -> None:
+    require(len(values) > 0, f"{name} is empty; give at least one number.")
+    for value in values:
+        share(name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """One request.
 
+    candidates              paths of the flow for each record
     cost_weight             the agreement that a unit of cost must bring (`price` in the API); small is robust
     min_expected_agreement  the least expected agreement of a valid answer; 0 leaves the decision to the cost weight
+    k                       answers for each record
     min_agreement           the share of black boxes that must accept
     max_queries             how many records may be put to them for each answer; 0: the surrogate alone decides
+    polish_rounds           rounds of local search
+    polish_starts           how many of the candidates local search starts from
     """
 
     candidates: int = 30
@@ -31,11 +44,189 @@ class SearchConfig:
             raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
         if not (self.cost_weight > 0 and math.isfinite(self.cost_weight)):
             raise ConfigError(f"price is {self.cost_weight}; it must be a number above 0.")
-        if not 0 <= self.min_expected_agreement <= 1:
-            raise ConfigError(f"min_expected_agreement is {self.min_expected_agreement}; it must lie between 0 and 1.")
+        share("min_expected_agreement", self.min_expected_agreement)
         if not 1 <= self.k <= 10:
             raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
         if not 0 < self.min_agreement <= 1:
             raise ConfigError(f"min_agreement is {self.min_agreement}; it must lie above 0 and at most at 1.")
         if self.max_queries < 0:
             raise ConfigError(f"max_queries is {self.max_queries}; it must not be negative.")
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorConfig:
+    """Anchors: points that nearly all teachers vote for, as further places to head for.
+
+    sure       the share of votes that makes a point an anchor
+    seekers    so many training records of other classes each name their nearest anchor, which is kept
+    nearest    the search heads for so many anchors of each record
+    fractions  and stops at these shares of the way
+    """
+
+    sure: float = 0.98
+    seekers: int = 300
+    nearest: int = 4
+    fractions: tuple[float, ...] = (0.4, 0.55, 0.7, 0.85, 1.0)
+
+    def __post_init__(self) -> None:
+        share("anchors.sure", self.sure)
+        at_least("anchors.seekers", self.seekers, 1)
+        at_least("anchors.nearest", self.nearest, 1)
+        _shares("anchors.fractions", self.fractions)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSearchConfig:
+    """Local search around a candidate.
+
+    change_penalty     what one changed feature costs, in agreement: a change that gains less is put back
+    scored             how many of the ranked moves are scored exactly; with the joint moves and the linearised steps,
+                       they fill a block
+    together           the best moves of so many features are also scored together
+    least_gain         a record whose best move gains no more than this is done
+    shares             a number goes this share of its way from the applicant's value
+    strides            a number also goes so many standard deviations from where it is
+    shown              how many single moves verification and diagnosis are shown, and
+    shown_cost_weight  the cost weight at which they are ranked
+    step_logits        a linearised step goes to the best of the distances that would bring the logit to these
+    step_shares        and makes so much of the way there: the gradient may bend
+    """
+
+    change_penalty: float = 0.004
+    scored: int = 8
+    together: tuple[int, ...] = (2, 4, 8, 14)
+    least_gain: float = 1e-4
+    shares: tuple[float, ...] = (0.5, 0.8, 0.93, 1.07, 1.2)
+    strides: tuple[float, ...] = (-0.3, -0.08, 0.08, 0.3)
+    shown: int = 16
+    shown_cost_weight: float = 0.3
+    step_logits: tuple[float, ...] = tuple(float(logit) for logit in range(-2, 10))
+    step_shares: tuple[float, ...] = (0.5, 1.0)
+
+    def __post_init__(self) -> None:
+        at_least("local.change_penalty", self.change_penalty, 0)
+        at_least("local.scored", self.scored, 1)
+        require(len(self.together) > 0, "local.together is empty; give at least one number of features.")
+        at_least("local.least_gain", self.least_gain, 0)
+        require(len(self.shares) > 0, "local.shares is empty; give at least one share.")
+        at_least("local.shown", self.shown, 1)
+        positive("local.shown_cost_weight", self.shown_cost_weight)
+        require(len(self.step_logits) > 0, "local.step_logits is empty; give at least one logit.")
+        _shares("local.step_shares", self.step_shares)
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationConfig:
+    """Verified search: bisection of the weight path, fallbacks, and shrinking with the queries that are left.
+
+    cost_weights  the weights of the path, from cheap answers to robust ones
+    fallbacks     how many other candidates are asked where no level of the path holds
+    way_back      how much of an answer's change is kept on the straight way back to the record
+    steepness     the chance that all models agree is taken as the expected agreement to this power
+    patience      so many failed attempts to shrink an answer in a row end the attempts
+    plenty        with a higher limit than this, random directions are tried, and half of the limit may fail in a row
+    directions    how many random directions are looked at in each round
+    spreads       how far they turn aside: the length of the random step beside the unit step of the answer
+    kept          how much of the answer's distance is kept there
+    """
+
+    cost_weights: tuple[float, ...] = tuple(float(weight) for weight in np.geomspace(0.6, 0.004, 8))
+    fallbacks: int = 6
+    way_back: tuple[float, ...] = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
+    steepness: float = 4.0
+    patience: int = 4
+    plenty: int = 20
+    directions: int = 32
+    spreads: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
+    kept: tuple[float, ...] = (0.8, 0.9, 0.95, 0.98)
+
+    def __post_init__(self) -> None:
+        require(len(self.cost_weights) > 0, "verification.cost_weights is empty; give at least one weight.")
+        for weight in self.cost_weights:
+            positive("verification.cost_weights", weight)
+        at_least("verification.fallbacks", self.fallbacks, 0)
+        _shares("verification.way_back", self.way_back)
+        at_least("verification.steepness", self.steepness, 0)
+        at_least("verification.patience", self.patience, 0)
+        at_least("verification.plenty", self.plenty, 0)
+        require(len(self.spreads) > 0, "verification.spreads is empty; give at least one number.")
+        _shares("verification.kept", self.kept)
+        even = self.directions > 0 and self.directions % len(self.kept) == 0
+        fact = f"verification.directions is {self.directions}"
+        require(even, f"{fact}; it must be a multiple of {len(self.kept)}, as many as `kept` has.")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierConfig:
+    """The cost-validity frontier on the validation split, and the cost weight for a cost budget.
+
+    cost_weights  the weights that are measured
+    records       so many records, of those where the expected agreement is at most
+    refused       this: they clearly need a change; with fewer than
+    least         such records, all are taken
+    candidates    paths for each record
+    rounds        of local search
+    halvings      how often the interval of the weight for a budget is halved
+    enough        where the mean expected agreement is this high, more cost would buy nothing
+    """
+
+    cost_weights: tuple[float, ...] = tuple(float(weight) for weight in np.geomspace(0.005, 1.5, 14))
+    records: int = 300
+    refused: float = 0.15
+    least: int = 20
+    candidates: int = 30
+    rounds: int = 4
+    halvings: int = 12
+    enough: float = 0.995
+
+    def __post_init__(self) -> None:
+        for weight in self.cost_weights:
+            positive("frontier.cost_weights", weight)
+        share("frontier.refused", self.refused)
+        share("frontier.enough", self.enough)
+        for name in ("records", "candidates", "rounds", "halvings"):
+            at_least(f"frontier.{name}", getattr(self, name), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMethodConfig:
+    """How every search of a model works. The switches take a part of the method away, to measure what it brings.
+
+    use_ranker             only the most promising ends of paths are decoded and scored; without it, all are
+    use_anchors            the ways to the anchors are candidates too
+    use_linearised_steps   local search also moves all numbers at once
+    use_random_directions  shrinking also tries random directions, where queries are plenty
+    use_fast_gradients     gradients of the surrogate by hand; without it, by autograd: the same up to rounding, slower
+    certain                from this expected agreement on, an unverified record counts as already in the target class
+    least_typicality       an answer that is less typical than this is not trusted
+    named_constraints      how many constraints a diagnosis names at most
+    least_gain             what a constraint's removal must bring in expected agreement to be named
+    path_points            a path that is shown has at least so many steps
+    """
+
+    anchors: AnchorConfig = field(default_factory=AnchorConfig)
+    local: LocalSearchConfig = field(default_factory=LocalSearchConfig)
+    verification: VerificationConfig = field(default_factory=VerificationConfig)
+    frontier: FrontierConfig = field(default_factory=FrontierConfig)
+    use_ranker: bool = True
+    use_anchors: bool = True
+    use_linearised_steps: bool = True
+    use_random_directions: bool = True
+    use_fast_gradients: bool = True
+    certain: float = 0.9
+    least_typicality: float = 0.05
+    named_constraints: int = 3
+    least_gain: float = 0.02
+    path_points: int = 8
+
+    def __post_init__(self) -> None:
+        share("search.certain", self.certain)
+        share("search.least_typicality", self.least_typicality)
+        at_least("search.named_constraints", self.named_constraints, 0)
+        at_least("search.least_gain", self.least_gain, 0)
+        at_least("search.path_points", self.path_points, 1)
+
+    @classmethod
+    def switches(cls) -> tuple[str, ...]:
+        """The names of the parts that can be taken away"""
+        return tuple(each.name for each in fields(cls) if each.name.startswith("use_"))

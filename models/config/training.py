@@ -176,11 +176,20 @@ class DistillConfig:
 
 @dataclass(frozen=True, slots=True)
 class RankerConfig:
-    """The small network that ranks where paths end (models/networks/ranker.py); with 0 steps there is none."""
+    """The small network that ranks where paths end (models/networks/ranker.py).
+
+    steps         of its training; with 0 there is none
+    by_objective  so many ends go on for their objective at the request's cost weight, and
+    by_agreement  so many for their agreement at any cost
+    """
 
     width: int = 48
     steps: int = 2000
+    by_objective: int = 4
+    by_agreement: int = 1
 
     def __post_init__(self) -> None:
         at_least("ranker.width", self.width, 8)
         at_least("ranker.steps", self.steps, 0)
+        at_least("ranker.by_objective", self.by_objective, 1)
+        at_least("ranker.by_agreement", self.by_agreement, 0)

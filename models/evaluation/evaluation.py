@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Records, Targets
-from ..config import SearchConfig
+from ..config import FrontierConfig, SearchConfig
 from ..data.records import check_record
 from ..datasets.dataset import Labelled
 from ..ensemble.meter import QueryMeter
@@ -25,7 +25,7 @@ from ..ensemble.votes import votes
 from ..errors import ConfigError, DataError
 from ..model import RecourseModel
 from ..search.answers import Explanation
-from ..search.frontier import COST_WEIGHTS, cost_weight_within
+from ..search.frontier import cost_weight_within
 from ..search.local_search import count_changes
 from ..search.search import explain
 from ..space.constraints import Constraints, compile_constraints
@@ -56,7 +56,7 @@ class EvaluationConfig:
     oracle_records: int = 200
     max_queries: int = 10
     cost_budget: float | None = None
-    prices: tuple[float, ...] = COST_WEIGHTS
+    prices: tuple[float, ...] = FrontierConfig().cost_weights
     frontier_records: int = 500
     seed: int = 0
 

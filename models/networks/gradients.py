@@ -1,7 +1,7 @@
-"""The slope of the expected agreement, by hand.
+"""The surrogate's forward pass and its vector-Jacobian product, by hand.
 
-The search asks for it at every step, of a few points: automatic differentiation would spend more time on its records
-than on the arithmetic. The kernels are those that it would call.
+Local search asks for the gradient of the expected agreement at every step, of a few points: automatic differentiation
+would spend more time on its records than on the arithmetic. The kernels are those that it would call.
 """
 
 from collections.abc import Callable
@@ -14,52 +14,75 @@ from torch.nn.utils import parametrize
 
 from .surrogate import SurrogateNet, SurrogateOutput, SurrogatePair
 
-Back = Callable[[Tensor], Tensor]
-"""The slope at a layer's output (B, out) -> the slope at its input (B, in)."""
-Pass = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], tuple[Tensor, Back]]]
-"""A layer forward, which may overwrite what it is told; and a layer forward with its way back."""
+Pullback = Callable[[Tensor], Tensor]
+"""The gradient at a layer's output (B, out) -> the gradient at its input (B, in): a vector-Jacobian product."""
+Pass = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], tuple[Tensor, Pullback]]]
+"""A layer forward, which may overwrite its input; and a layer forward with its pullback."""
 LEAST_SHARE = 1e-30
 """No share of votes is less: its logarithm is asked for."""
 _KNOWN: WeakKeyDictionary[SurrogateNet, tuple[Pass, ...]] = WeakKeyDictionary()
 
 
-def forward_with_pullback(pair: SurrogatePair, points: Tensor) -> tuple[tuple[SurrogateOutput, SurrogateOutput], Back]:
-    """points (B, D) -> what each network says, and what leads from the slope of log_valid (B, K) to that at the points
+def forward_with_pullback(
+    pair: SurrogatePair, points: Tensor
+) -> tuple[tuple[SurrogateOutput, SurrogateOutput], Pullback]:
+    """points (B, D) -> both networks' outputs, and the pullback from log_class_share (B, K) to the points (B, D)
 
-    The slope is that of both networks' log_valid, and adds up to zero over the classes: only then has the normaliser of
-    a single softmax no share in it.
+    The gradient that the pullback takes is that of both networks' log_class_share, and adds up to zero over the
+    classes: only then has the normaliser of a single softmax no part in it.
     """
-    (first, back_first), (second, back_second) = _read(pair.first, points), _read(pair.second, points)
+    (first, back_first), (second, back_second) = (
+        _forward_and_back(pair.first, points),
+        _forward_and_back(pair.second, points),
+    )
     return (first, second), lambda slope: back_first(slope) + back_second(slope)
 
 
+def forward_with_autograd(
+    pair: SurrogatePair, points: Tensor
+) -> tuple[tuple[SurrogateOutput, SurrogateOutput], Pullback]:
+    """What `forward_with_pullback` does, by automatic differentiation: the same up to rounding, and slower"""
+    with torch.inference_mode(False), torch.enable_grad():
+        at = points.clone().requires_grad_()
+        first, second = pair(at)
+
+    def pullback(slope: Tensor) -> Tensor:
+        with torch.inference_mode(False):
+            shares = (first.log_class_share, second.log_class_share)
+            (gradient,) = torch.autograd.grad(shares, at, (slope.clone(), slope.clone()))
+        return gradient
+
+    detached = (SurrogateOutput(each.logits.detach(), each.log_class_share.detach()) for each in (first, second))
+    return (next(detached), next(detached)), pullback
+
+
 def forward(pair: SurrogatePair, points: Tensor) -> tuple[SurrogateOutput, SurrogateOutput]:
-    """points (B, D) -> what each network says: `pair(points)` without the detour through its modules
+    """points (B, D) -> both networks' outputs: `pair(points)` without the detour through its modules
 
-    Nothing is kept for the way back: what a layer says takes the place of what it was told.
+    Nothing is kept for a pullback: a layer's output takes the place of its input.
     """
-    return _read_only(pair.first, points), _read_only(pair.second, points)
+    return _forward(pair.first, points), _forward(pair.second, points)
 
 
-def _read_only(net: SurrogateNet, points: Tensor) -> SurrogateOutput:
+def _forward(net: SurrogateNet, points: Tensor) -> SurrogateOutput:
     hidden = points
     for forward, _ in _passes(net):
         hidden = forward(hidden)
-    return _said(net, hidden)[0]
+    return _heads(net, hidden)[0]
 
 
-def _read(net: SurrogateNet, points: Tensor) -> tuple[SurrogateOutput, Back]:
-    hidden, backs = points, list[Back]()
+def _forward_and_back(net: SurrogateNet, points: Tensor) -> tuple[SurrogateOutput, Pullback]:
+    hidden, backs = points, list[Pullback]()
     for _, forward_and_back in _passes(net):
         hidden, back = forward_and_back(hidden)
         backs.append(back)
-    reading, to_head = _said(net, hidden)
+    reading, to_head = _heads(net, hidden)
     head = net.nce if net.votes is None else net.votes
     return reading, lambda slope: _back_through(head, backs, to_head(slope))
 
 
-def _said(net: SurrogateNet, hidden: Tensor) -> tuple[SurrogateOutput, Back]:
-    """hidden (B, width), the last of the trunk -> Reading, and the way from the slope of its log_valid to its head's"""
+def _heads(net: SurrogateNet, hidden: Tensor) -> tuple[SurrogateOutput, Pullback]:
+    """hidden (B, width), the last of the trunk -> the output, and the pullback from its log_class_share to its head"""
     nce, votes = net.nce, net.votes
     logits = functional.linear(hidden, nce.weight, nce.bias)
     if votes is None:
@@ -79,7 +102,7 @@ def _said(net: SurrogateNet, hidden: Tensor) -> tuple[SurrogateOutput, Back]:
     return SurrogateOutput(logits, share.log().T), to_heads
 
 
-def _back_through(head: nn.Linear, backs: list[Back], slope: Tensor) -> Tensor:
+def _back_through(head: nn.Linear, backs: list[Pullback], slope: Tensor) -> Tensor:
     """slope (B, K) or (B, H * K) -> (B, D); the noise class has no slope"""
     slope = slope @ head.weight[: slope.shape[1]]
     for back in reversed(backs):
@@ -125,7 +148,7 @@ def _linear(layer: nn.Linear) -> Pass:
     return lambda x: functional.linear(x, weight, bias), lambda x: _linear_step(x, weight, bias)
 
 
-def _linear_step(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Back]:
+def _linear_step(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Pullback]:
     return functional.linear(x, weight, bias), lambda slope: slope @ weight
 
 
@@ -133,7 +156,7 @@ def _norm(layer: nn.LayerNorm) -> Pass:
     shape, scale, shift, least = list(layer.normalized_shape), layer.weight, layer.bias, layer.eps
     forward, backward, wanted = torch.native_layer_norm, torch.ops.aten.native_layer_norm_backward, (True, False, False)
 
-    def forward_and_back(x: Tensor) -> tuple[Tensor, Back]:
+    def forward_and_back(x: Tensor) -> tuple[Tensor, Pullback]:
         normed, mean, rstd = forward(x, shape, scale, shift, least)
         return normed, lambda slope: backward(slope, x, shape, mean, rstd, scale, shift, wanted)[0]
 

@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..arrays import Encoded
+from ..config import RankerConfig
 from ..space.snapping import Snapper
 from .batching import groups
-
-WORTH, SURE = 4, 1
-"""So many ends go on for what they are worth at the price, and so many for their agreement at any price."""
 
 
 class CandidateRanker(nn.Module):
@@ -41,18 +39,19 @@ def top_candidates(
     origin: Encoded,
     target: NDArray[np.int64],
     cost_weight: NDArray[np.float64],
+    config: RankerConfig,
 ) -> NDArray[np.intp]:
-    """The positions (n, WORTH + SURE) of the most promising of ends (n, c, D); all of them where there are no more
+    """The positions (n, by_objective + by_agreement) of the most promising of ends (n, c, D), or all if there are fewer
 
-    origin (n, D), target (n,), price (n,). One end may be listed for both reasons.
+    origin (n, D), target (n,), cost_weight (n,). One end may be listed for both reasons.
     """
     count, each = ends.shape[:2]
-    if each <= WORTH + SURE:
+    if each <= config.by_objective + config.by_agreement:
         return np.tile(np.arange(each), (count, 1))
     agreement, distance = _look(ranker, snapper, ends, origin, target)
     objective = agreement - cost_weight[:, None] * distance
     best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (objective, agreement))
-    return np.concatenate([best[:, :WORTH], surest[:, :SURE]], axis=1)
+    return np.concatenate([best[:, : config.by_objective], surest[:, : config.by_agreement]], axis=1)
 
 
 def _look(

@@ -14,7 +14,7 @@ from ..networks.batching import BLOCK, chunks, groups, padded
 from ..networks.ode import integrate_end
 from ..networks.ranker import top_candidates
 from ..networks.velocity import Request
-from ..space.anchors import approach
+from ..space.anchors import Anchors, approach
 from ..space.constraints import encoded_bounds
 from ..space.encoding import Encoder, cost
 from ..space.feasible import FeasibleSet
@@ -154,16 +154,17 @@ def _landed(
     model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
 ) -> Records:
     """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
-    if cost_weight is not None and model.ranker is not None:
+    if cost_weight is not None and model.ranker is not None and model.config.search.use_ranker:
         origin = model.encoder.encode(feasible.origin)
-        chosen = top_candidates(model.ranker, model.snapper, points, origin, target, cost_weight)
+        chosen = top_candidates(model.ranker, model.snapper, points, origin, target, cost_weight, model.config.ranker)
         points = np.take_along_axis(points, chosen[..., None], axis=1)
     return decode_points(model.encoder, points, feasible)
 
 
 def endpoints(model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int) -> Endpoints:
     """Where the paths of the candidates end, and points on the ways to the nearest anchors, not decoded (n, c, D)"""
-    ways = approach(model.anchors, model.encoder, target, feasible)
+    anchors = model.anchors if model.config.search.use_anchors else Anchors.none(model.encoder.width)
+    ways = approach(anchors, model.encoder, target, feasible, model.config.search.anchors)
     points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
     points[:, count:] = ways
     for rows, path_start in path_starts(model, target, feasible, count, seed):

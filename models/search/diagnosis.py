@@ -13,19 +13,17 @@ from .answers import Binding, Diagnosis
 from .candidates import Candidates
 from .local_search import best_of_each_feature
 
-NAMED = 3
-LEAST_GAIN = 0.02
-
 
 def binding_constraints(
     model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet
 ) -> list[tuple[Binding, ...]]:
-    """best (n, 1) -> for each record the features whose constraints are most in the way, at most NAMED of them
+    """best (n, 1) -> for each record the features whose constraints are most in the way, at most
+    `named_constraints` of them
 
     A feature binds where one change of it, were it free, would raise the expected agreement. Protected features are
     never named: nobody is to be told that another sex or race would have helped.
     """
-    schema = model.encoder.schema
+    schema, config = model.encoder.schema, model.config.search
     free = replace(schema, features=tuple(_freed(feature) for feature in schema.features))
     fixed = frozenset(feature.name for feature in schema.features if feature.protected)
     relaxed = compile_constraints(free, Constraints(immutable=fixed), feasible.origin)
@@ -38,9 +36,11 @@ def binding_constraints(
             changed = np.flatnonzero((there != here) & ~(np.isnan(there) & np.isnan(here)))
             gain = float(moves.agreement[row, move] - best.agreement[row, 0])
             for j in changed:
-                if gain >= LEAST_GAIN and _forbidden(feasible, row, int(j), float(moves.records[row, move, j])):
+                if gain >= model.config.search.least_gain and _forbidden(
+                    feasible, row, int(j), float(moves.records[row, move, j])
+                ):
                     gains[schema.names[j]] = max(gains.get(schema.names[j], 0.0), gain)
-        ordered = sorted(gains.items(), key=lambda entry: -entry[1])[:NAMED]
+        ordered = sorted(gains.items(), key=lambda entry: -entry[1])[: config.named_constraints]
         named.append(tuple(Binding(name, gain) for name, gain in ordered))
     return named
 

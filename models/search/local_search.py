@@ -24,22 +24,14 @@ from .candidates import Candidates, measure, measure_few
 from .moves import MoveContext, MoveSet, effects, permitted, proposals, same
 from .scoring import LogitGradient, score_with_gradients
 
-CHANGE_PENALTY = 0.004
-"""What one changed feature costs, in agreement: a change that gains less than this is put back."""
-SCORED = 8
-"""How many of the ranked moves are scored exactly; with those made together and the slides, they fill a block."""
-TOGETHER = (2, 4, 8, 14)
-"""The best moves of so many features are also scored together."""
-LEAST_GAIN = 1e-4
-"""A record whose best move gains no more than this is done."""
-LOOKED_AT, MOVE_COST_WEIGHT = 16, 0.3
-"""How many single moves are shown to those who only look at them, and the price at which they are ranked."""
 
+def objective(candidates: Candidates, origin: Records, cost_weight: Floats, change_penalty: float) -> Floats:
+    """Expected agreement - cost_weight * cost - change_penalty * changed features.
 
-def objective(candidates: Candidates, origin: Records, cost_weight: Floats) -> Floats:
-    """origin (n, F), price (n,) -> (n, c)"""
+    origin (n, F), cost_weight (n,) -> (n, c)
+    """
     changed = count_changes(candidates.records, origin[:, None])
-    return candidates.agreement - cost_weight[:, None] * candidates.cost - CHANGE_PENALTY * changed
+    return candidates.agreement - cost_weight[:, None] * candidates.cost - change_penalty * changed
 
 
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
@@ -63,18 +55,19 @@ def polish(
     they are known already.
     """
     current, active = start, np.arange(len(target))
-    context = MoveContext.of(model.encoder, feasible)
+    config = model.config.search.local
+    context = MoveContext.of(model.encoder, feasible, config)
     for turn in range(rounds):
         if not len(active) or not len(context.moves.feature):
             break
         rows, wanted, paid = current.take_rows(active), target[active], cost_weight[active]
         moves = _best_moves(model, context, rows, wanted, paid, known)
         moved, ahead = _measured(model, moves, wanted, context.origin_point, last=turn + 1 == rounds)
-        before = objective(rows, context.origin, paid)
+        before = objective(rows, context.origin, paid, config.change_penalty)
         sinks = (moved.agreement < min_expected_agreement) & (rows.agreement >= min_expected_agreement)
-        after = np.where(sinks, -np.inf, objective(moved, context.origin, paid))
+        after = np.where(sinks, -np.inf, objective(moved, context.origin, paid, config.change_penalty))
         best = after.argmax(axis=1)
-        gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + LEAST_GAIN)
+        gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + config.least_gain)
         active, best = active[gains], best[gains]
         current = current.replace_rows(active, moved.take_rows(gains).take(best[:, None]))
         known = None if ahead is None else ahead.at(gains * moved.cost.shape[1] + best)
@@ -91,10 +84,12 @@ def _measured(
 
 def moves_of(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """The most promising single-feature moves from best (n, 1), scored (n, c); an impossible one stays put."""
-    context, cost_weight = MoveContext.of(model.encoder, feasible), np.full(len(target), MOVE_COST_WEIGHT)
+    config = model.config.search.local
+    context = MoveContext.of(model.encoder, feasible, config)
+    cost_weight = np.full(len(target), config.shown_cost_weight)
     gradients = score_with_gradients(model, best.points[:, 0], target)[1]
     values, estimate = _ranked(model, context, best, cost_weight, gradients)
-    moves = _alone(context.moves, best.records[:, 0], values, estimate, LOOKED_AT)
+    moves = _alone(context.moves, best.records[:, 0], values, estimate, config.shown)
     return measure(model, moves, target, context.origin_point)
 
 
@@ -103,7 +98,8 @@ def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets
 
     P features may change; of the others there is nothing to tell.
     """
-    context, nothing = MoveContext.of(model.encoder, feasible), np.zeros(len(target))
+    context = MoveContext.of(model.encoder, feasible, model.config.search.local)
+    nothing = np.zeros(len(target))
     if not len(context.moves.features):
         return best.take(np.empty((len(target), 0), dtype=np.intp))
     gradients = score_with_gradients(model, best.points[:, 0], target)[1]
@@ -129,10 +125,13 @@ def _best_moves(
     gradients = known or score_with_gradients(model, rows.points[:, 0], target)[1]
     values, estimate = _ranked(model, context, rows, cost_weight, gradients)
     current, standing = rows.records[:, 0], rows.agreement[:, 0] - cost_weight * rows.cost[:, 0]
-    alone = _alone(context.moves, current, values, estimate, SCORED)
-    together = _together(context.moves, current, values, estimate, standing)
-    slid = linearised_steps(model.encoder, context, current, rows.points[:, 0], rows.cost[:, 0], gradients, cost_weight)
-    return np.concatenate([alone, together, slid], axis=1)
+    alone = _alone(context.moves, current, values, estimate, context.config.scored)
+    together = _together(context, current, values, estimate, standing)
+    moves = [alone, together]
+    if model.config.search.use_linearised_steps:
+        at, paid = rows.points[:, 0], rows.cost[:, 0]
+        moves.append(linearised_steps(model.encoder, context, current, at, paid, gradients, cost_weight))
+    return np.concatenate(moves, axis=1)
 
 
 def _ranked(
@@ -144,7 +143,8 @@ def _ranked(
     shift, squared = effects(model.encoder, context, values, at, gradients.gradient)
     agreement = 1.0 / (1.0 + np.exp(-(gradients.logit[:, None] + shift)))
     estimate = agreement - cost_weight[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
-    estimate = np.where(same(values, context.origin_value), estimate + CHANGE_PENALTY, estimate)
+    put_back = same(values, context.origin_value)
+    estimate = np.where(put_back, estimate + context.config.change_penalty, estimate)
     return values, np.where(permitted(context, values, here), estimate, -np.inf)
 
 
@@ -159,25 +159,22 @@ def _alone(moves: MoveSet, current: Records, values: Records, estimate: Floats, 
     return moved
 
 
-def _together(moves: MoveSet, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
-    """The best moves of the most promising features at once (n, len(TOGETHER), F); standing (n,) is to be beaten"""
+def _together(context: MoveContext, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
+    """The best moves of the most promising features at once (n, len(together), F); standing (n,) is to be beaten"""
+    moves, counts = context.moves, np.array(context.config.together)
     each, features = estimate[:, moves.of], moves.features
     best = each.argmax(axis=2)
     row, position = np.arange(len(current))[:, None], np.arange(len(features))
     gain = each[row, position, best] - standing[:, None]
     rank = np.argsort(np.argsort(-gain, axis=1, kind="stable"), axis=1, kind="stable")
-    rank = np.where(gain > 0, rank, TOGETHER[-1])
-    taken = rank[:, None] < np.array(TOGETHER)[:, None]
-    moved = np.repeat(current[:, None], len(TOGETHER), axis=1)
+    rank = np.where(gain > 0, rank, counts.max())
+    taken = rank[:, None] < counts[:, None]
+    moved = np.repeat(current[:, None], len(counts), axis=1)
     new = values[row, moves.of[position, best]][:, None]
     moved[:, :, features] = np.where(taken, new, current[:, None, features])
     return moved
 
 
-LEVELS = np.linspace(-2.0, 9.0, 12)
-"""How far to go is chosen among the distances that would bring the logit to these."""
-SHARES = np.array([0.5, 1.0])
-"""And so much of the way there is made: the slope may bend."""
 FLAT = 1e-12
 """A squared slope of less is none."""
 
@@ -191,11 +188,13 @@ def linearised_steps(
     gradients: LogitGradient,
     cost_weight: Floats,
 ) -> Records:
-    """current (n, F) at points (n, D), whose cost is paid (n,) -> where slides lead (n, 4, F), within the limits
+    """current (n, F) at points (n, D), whose cost is paid (n,) -> where the steps lead (n, 2 * s, F), within the limits
 
-    Two slide the numbers that are changed already, two all that may change.
+    s is the number of `step_shares`. Half of the steps move the numbers that are changed already, half all that may
+    change. The logit of the agreement is taken to be linear, so the nearest point that reaches a logit lies along its
+    gradient from the origin: the first-order search for the nearest point of a limit state (Hasofer and Lind).
     """
-    moves = context.moves
+    moves, shares = context.moves, np.array(context.config.step_shares)
     chosen = moves.numbers
     if not len(chosen):
         return np.empty((len(current), 0, current.shape[1]))
@@ -205,26 +204,36 @@ def linearised_steps(
     origin, slope = context.origin_point.take(columns, axis=1), gradients.gradient.take(columns, axis=1)
     free = context.opened.take(chosen, axis=1) & ~np.isnan(here)
     masks = np.stack([free & (spot != origin), free], axis=1)
-    far = _distance(masks, slope[:, None], (origin - spot)[:, None], gradients.logit, paid, cost_weight)
+    logits = np.array(context.config.step_logits)
+    far = _distance(masks, slope[:, None], (origin - spot)[:, None], gradients.logit, paid, cost_weight, logits)
     way = (origin - spot)[:, None] + far * slope[:, None]
-    points = spot[:, None, None] + SHARES[:, None] * way[:, :, None]
+    points = spot[:, None, None] + shares[:, None] * way[:, :, None]
     values = encoder.mean[numbers] + encoder.scale[numbers] * points
     lower, upper = context.lower.take(chosen, axis=1)[:, None, None], context.upper.take(chosen, axis=1)[:, None, None]
     values = moves.grid.at(chosen).snap(np.minimum(np.maximum(values, lower), upper))
     values = np.where(masks[:, :, None], values, here[:, None, None])
-    slid = np.repeat(current[:, None], masks.shape[1] * len(SHARES), axis=1)
-    slid[:, :, numbers] = values.reshape(len(current), -1, len(numbers))
-    return slid
+    stepped = np.repeat(current[:, None], masks.shape[1] * len(shares), axis=1)
+    stepped[:, :, numbers] = values.reshape(len(current), -1, len(numbers))
+    return stepped
 
 
 def _distance(
-    masks: NDArray[np.bool_], slope: Floats, back: Floats, logit: Floats, paid: Floats, cost_weight: Floats
+    masks: NDArray[np.bool_],
+    slope: Floats,
+    back: Floats,
+    logit: Floats,
+    paid: Floats,
+    cost_weight: Floats,
+    logits: Floats,
 ) -> Floats:
-    """masks (n, s, P), slope and the way back home (n, 1, P) -> how far from home, in slopes (n, s, 1)"""
+    """masks (n, s, P), slope and the way back to the origin (n, 1, P) -> how far from there, in slopes (n, s, 1)
+
+    The best of the distances that would bring the logit to `logits` (L,)
+    """
     sums = (np.stack([slope * slope, slope * back, back * back]) * masks).sum(axis=3, keepdims=True)
     squares, start = sums[0], logit[:, None, None] + sums[1]
     fixed = np.maximum((paid * paid)[:, None, None] - sums[2], 0.0)
-    far = np.maximum((LEVELS - start) / np.maximum(squares, FLAT), 0.0)
+    far = np.maximum((logits - start) / np.maximum(squares, FLAT), 0.0)
     agreement = 1.0 / (1.0 + np.exp(-(start + far * squares)))
     value = agreement - cost_weight[:, None, None] * np.sqrt(fixed + far * far * squares)
     return np.take_along_axis(far, value.argmax(axis=2)[..., None], axis=2)

@@ -7,14 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Encoded, Floats, Records
+from ..config import LocalSearchConfig
 from ..data.grid import Grid
 from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet
-
-WAYS = (0.5, 0.8, 0.93, 1.07, 1.2)
-"""A number goes this share of its way from the applicant's value."""
-STRIDES = (-0.3, -0.08, 0.08, 0.3)
-"""A number also goes so many standard deviations from where it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +44,13 @@ class MoveSet:
     numbers: NDArray[np.intp]
 
 
-def move_set_of(encoder: Encoder, movable: NDArray[np.bool_]) -> MoveSet:
+def move_set_of(encoder: Encoder, movable: NDArray[np.bool_], config: LocalSearchConfig) -> MoveSet:
     """movable (F,): which features may change at all; what may not has no moves that would only be looked at in vain"""
-    return _move_set(encoder, movable.tobytes())
+    return _move_set(encoder, movable.tobytes(), config)
 
 
 @lru_cache(maxsize=256)
-def _move_set(encoder: Encoder, movable: bytes) -> MoveSet:
+def _move_set(encoder: Encoder, movable: bytes, config: LocalSearchConfig) -> MoveSet:
     features = np.flatnonzero(np.frombuffer(movable, dtype=np.bool_))
     moves: list[tuple[int, float, float, int]] = []
     for j in features.tolist():
@@ -63,8 +59,8 @@ def _move_set(encoder: Encoder, movable: bytes) -> MoveSet:
         if feature.is_categorical:
             moves += [(j, np.nan, 0.0, level) for level in range(len(feature.categories))]
         else:
-            moves += [(j, way, 0.0, -1) for way in WAYS]
-            moves += [(j, 1.0, stride, -1) for stride in STRIDES]
+            moves += [(j, way, 0.0, -1) for way in config.shares]
+            moves += [(j, 1.0, stride, -1) for stride in config.strides]
     columns, levels = (np.array([move[part] for move in moves], dtype=np.intp) for part in (0, 3))
     ways, strides = (np.array([move[part] for move in moves], dtype=np.float64) for part in (1, 2))
     circle = np.zeros((len(moves), 2))
@@ -83,7 +79,7 @@ def _move_set(encoder: Encoder, movable: bytes) -> MoveSet:
         grid=Grid.of([encoder.schema.features[j].step for j in columns]),
         features=features,
         of=_moves_by_feature(columns, features),
-        numbers=np.flatnonzero(ways == WAYS[0]),
+        numbers=np.flatnonzero(ways == config.shares[0]),
     )
 
 
@@ -105,6 +101,7 @@ class MoveContext:
     """
 
     moves: MoveSet
+    config: LocalSearchConfig
     origin: Records
     origin_point: Encoded
     origin_value: Records
@@ -114,8 +111,8 @@ class MoveContext:
     opened: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, encoder: Encoder, feasible: FeasibleSet) -> "MoveContext":
-        moves = move_set_of(encoder, np.asarray(feasible.movable.any(axis=0)))
+    def of(cls, encoder: Encoder, feasible: FeasibleSet, config: LocalSearchConfig) -> "MoveContext":
+        moves = move_set_of(encoder, np.asarray(feasible.movable.any(axis=0)), config)
         j, level = moves.feature, moves.level
         origin_value = feasible.origin[:, j]
         listed = (level < 0) | feasible.levels[:, j, np.maximum(level, 0)]
@@ -124,6 +121,7 @@ class MoveContext:
         origin_point = encoder.encode(feasible.origin)
         return cls(
             moves,
+            config,
             feasible.origin,
             origin_point,
             origin_value,
@@ -137,7 +135,15 @@ class MoveContext:
         lower, upper, opened = self.lower[rows], self.upper[rows], self.opened[rows]
         origin_value, origin_filled = self.origin_value[rows], self.origin_filled[rows]
         return MoveContext(
-            self.moves, self.origin[rows], self.origin_point[rows], origin_value, origin_filled, lower, upper, opened
+            self.moves,
+            self.config,
+            self.origin[rows],
+            self.origin_point[rows],
+            origin_value,
+            origin_filled,
+            lower,
+            upper,
+            opened,
         )
 
 

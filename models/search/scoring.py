@@ -17,7 +17,7 @@ from ..arrays import Encoded, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks
 from ..networks.density import density_score, trust_threshold
-from ..networks.gradients import forward, forward_with_pullback
+from ..networks.gradients import forward, forward_with_autograd, forward_with_pullback
 from ..networks.surrogate import SurrogateOutput
 
 
@@ -84,23 +84,18 @@ def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets)
     """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
     scores = Scores(np.empty(len(points)), np.empty(len(points)))
     gradients = LogitGradient(np.empty(len(points)), np.empty(points.shape))
+    with_pullback = forward_with_pullback if model.config.search.use_fast_gradients else forward_with_autograd
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
-            outputs, back = forward_with_pullback(model.pair, x)
+            outputs, pullback = with_pullback(model.pair, x)
             logit, others = _logit_and_others(model, outputs, y)
             dense, votes = _density(outputs, y), _share(logit)
-            gradient = back(_target_slope(model, others, y))
+            gradient = pullback(_target_slope(model, others, y))
         size = rows.stop - rows.start
         scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
         gradients.logit[rows], gradients.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
     return scores, gradients
-
-
-def logit_and_gradient(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Encoded, Encoded]:
-    """points (n, D), target (n,) -> the logit of the expected agreement (n,), its gradient (n, D)"""
-    gradients = score_with_gradients(model, points, target)[1]
-    return gradients.logit, gradients.gradient
 
 
 def _share(logit: Tensor) -> Tensor:
@@ -150,8 +145,6 @@ def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[
 
 
 PERCENTS = np.linspace(0.0, 1.0, 101)
-USUAL = 0.05
-"""An answer that is less typical than this is not trusted."""
 
 
 def measure_density_quantiles(model: RecourseModel, records: Records, labels: Targets) -> tuple[tuple[float, ...], ...]:
@@ -169,4 +162,6 @@ def typicality(model: RecourseModel, target: int, density: float) -> float | Non
 
 def is_trusted(model: RecourseModel, density: float, typical: float | None) -> bool:
     """In the paper's trust region, and not among the least typical"""
-    return density >= trust_threshold(model.config.noise) and (typical is None or typical >= USUAL)
+    return density >= trust_threshold(model.config.noise) and (
+        typical is None or typical >= model.config.search.least_typicality
+    )

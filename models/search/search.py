@@ -1,7 +1,7 @@
-"""Explaining: records in, counterfactuals out (paper, Algorithm 2, and what METHOD.md adds to it).
+"""Explaining: records in, counterfactuals out (paper, Algorithm 2, with what METHOD.md, section 6 adds to it).
 
 The answer to a record depends on the model, the record, the target, the constraints and the seed: not on the other
-records of the batch.
+records of the batch (METHOD.md, section 6.7).
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +25,6 @@ from .scoring import LogitGradient, is_trusted, typicality
 from .selection import best_at_cost_weight, freeze_main_change, weight_path
 from .verification import Verified, confirm, verify
 
-CERTAIN = 0.9
-"""An unverified record counts as already in the target class from this expected agreement on."""
-FALLBACKS = 6
-
 
 def target_codes(model: RecourseModel, target: str, count: int) -> Targets:
     """The class code of the target, once for each of `count` records"""
@@ -45,12 +41,37 @@ def explain(
     config: SearchConfig | None = None,
     ensemble: Ensemble | None = None,
 ) -> list[Explanation]:
-    """records (n, F), target (n,) -> one explanation a record; with an ensemble and max_queries, verified ones"""
-    config = config or SearchConfig()
+    """The nearest records that the black boxes should classify as the target, one `Explanation` for each record.
+
+    model        a trained model (`models.training.train.train`, or `models.storage.artifact.load_model`)
+    records      (n, F) raw values, as `models.data.frames.to_records` makes them; NaN where missing
+    target       (n,) class codes; `target_codes` makes them from a name
+    constraints  what must not change, beyond what the schema says
+    config       how many answers, at what cost weight, with how many queries
+    ensemble     the black boxes; they are asked only where config.max_queries is above 0
+
+    A record whose constraints leave it nothing gets an answer with the status `error`; its neighbours are explained.
+
+    >>> from models.config import Config, DistillConfig, GeneratorConfig, RankerConfig, SurrogateConfig
+    >>> from models.datasets.synthetic import four_blobs
+    >>> from models.training.train import train
+    >>> from tests.models.tiny import Scorecards, make_task
+    >>> task = make_task(four_blobs(200))
+    >>> settings = Config(
+    ...     surrogate=SurrogateConfig(width=16, steps=30),
+    ...     generator=GeneratorConfig(steps=10),
+    ...     distill=DistillConfig(rounds=1, queries=4, surrogate_steps=3, generator_steps=2),
+    ...     ranker=RankerConfig(steps=0),
+    ... ).scaled(0.1)
+    >>> model = train(task.encoder, task.training, task.validation, Scorecards(task.encoder), settings)
+    >>> answers = explain(model, task.test.records[:2], target_codes(model, model.classes[1], 2))
+    >>> [len(answer.counterfactuals) for answer in answers if answer.status == "valid"] in ([], [1], [1, 1])
+    True
+    """
     prepared = prepare(model.encoder.schema, model.generated_features, constraints or Constraints(), records)
     answers = [Explanation(Status.ERROR, (), 0, error=error) for error in prepared.errors]
     if len(prepared.rows):
-        found = search(model, target[prepared.rows], prepared.feasible, config, ensemble)
+        found = search(model, target[prepared.rows], prepared.feasible, config or SearchConfig(), ensemble)
         for row, answer in zip(prepared.rows, found, strict=True):
             answers[row] = answer
     return answers
@@ -73,33 +94,37 @@ def search(
     config: SearchConfig,
     ensemble: Ensemble | None = None,
 ) -> list[Explanation]:
-    """The answers to allowed.origin (n, F): the first, then others that leave the main change of those before alone.
+    """Algorithm 2: the answers to feasible.origin (n, F), config.k for each record.
 
-    Targets and constraints may differ from record to record: see models/prepared.py for how they are brought together.
+    1. Candidates: paths of the flow from perturbed starts, and the ways to anchors, decoded and measured.
+    2. Records that are in the target class already need no answer.
+    3. The best candidate: by the surrogate, or verified with the ensemble. For a further answer, the main change of
+       those before is frozen and the search begins anew.
+    4. No answer leaves with a broken constraint.
+
+    Targets and constraints may differ from record to record: `models.space.constraints.join` brings them together.
     """
     if config.max_queries and ensemble is None:
         asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
-    # A verified search climbs from cheap to robust: it wants them all.
-    cost_weight = np.full(len(target), config.cost_weight) if ensemble is None else None
-    candidates, own, gradients = generate_with_origin(
-        model, target, feasible, config.candidates, config.seed, cost_weight
+    # A verified search goes from cheap to robust: it wants all candidates, not those that are best at one weight.
+    weight = np.full(len(target), config.cost_weight) if ensemble is None else None
+    candidates, expected, gradients = generate_with_origin(
+        model, target, feasible, config.candidates, config.seed, weight
     )
-    already, asked, paid = _already(own, target, feasible, config, ensemble)
+    already, asked, paid = _already(model, expected, target, feasible, config, ensemble)
     answers: list[_Answer] = []
-    open_to, left = feasible, np.where(already, 0, config.max_queries - asked)
-    possible = ~already
+    open_to, left, possible = feasible, np.where(already, 0, config.max_queries - asked), ~already
     for position in range(config.k):
         if position:
-            candidates, gradients = generate(model, target, open_to, config.candidates, config.seed, cost_weight), None
+            open_to, possible = freeze_main_change(model, answers[-1].chosen, open_to)
+            candidates, gradients = generate(model, target, open_to, config.candidates, config.seed, weight), None
         share = left // (config.k - position)
-        answer = _one_answer(model, candidates, gradients, target, open_to, config, ensemble, share)
+        answer = _best_answer(model, candidates, gradients, target, open_to, config, ensemble, share)
         left = left - answer.queries
         usable = _worth_giving(answer, config.min_expected_agreement) if position else possible
         answers.append(replace(answer, given=possible & usable))
-        if position + 1 < config.k:
-            open_to, possible = freeze_main_change(model, answer.chosen, open_to)
     _check_exact(model, feasible, answers)
     found = _explanations(model, target, feasible, already, asked, answers, config, ensemble)
     charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
@@ -107,13 +132,18 @@ def search(
 
 
 def _already(
-    own: Floats, target: Targets, feasible: FeasibleSet, config: SearchConfig, ensemble: Ensemble | None
+    model: RecourseModel,
+    expected: Floats,
+    target: Targets,
+    feasible: FeasibleSet,
+    config: SearchConfig,
+    ensemble: Ensemble | None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
     """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
 
     Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
     """
-    likely = (own >= CERTAIN) & feasible.own_fits().all(axis=1)
+    likely = (expected >= model.config.search.certain) & feasible.own_fits().all(axis=1)
     asked, paid = np.zeros((2, len(target)), dtype=np.intp)
     if ensemble is None or not likely.any():
         return likely, asked, paid
@@ -123,7 +153,7 @@ def _already(
     return likely, asked, paid
 
 
-def _one_answer(
+def _best_answer(
     model: RecourseModel,
     candidates: Candidates,
     gradients: LogitGradient | None,
@@ -136,14 +166,13 @@ def _one_answer(
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
     everyone = np.ones(len(target), dtype=np.bool_)
     if ensemble is None:
-        cost_weight = np.full(len(target), config.cost_weight)
+        weight, least = np.full(len(target), config.cost_weight), config.min_expected_agreement
         rounds, starts = config.polish_rounds, config.polish_starts
-        chosen = best_at_cost_weight(
-            model, candidates, target, feasible, cost_weight, config.min_expected_agreement, rounds, starts, gradients
-        )
+        chosen = best_at_cost_weight(model, candidates, target, feasible, weight, least, rounds, starts, gradients)
         return _Answer(chosen, None, np.zeros_like(limit), everyone)
     levels = weight_path(model, candidates, target, feasible, config.polish_rounds)
-    fallbacks = candidates.take(np.argsort(-candidates.agreement, axis=1, kind="stable")[:, :FALLBACKS])
+    most_agreed = np.argsort(-candidates.agreement, axis=1, kind="stable")
+    fallbacks = candidates.take(most_agreed[:, : model.config.search.verification.fallbacks])
     verified = verify(model, levels, fallbacks, target, feasible, ensemble, config.min_agreement, limit)
     return _Answer(verified.best, verified, verified.queries, everyone)
 

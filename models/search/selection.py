@@ -1,4 +1,4 @@
-"""Choosing among candidates: at a price, and in a ladder from cheap to robust."""
+"""Choosing among candidates (paper, Algorithm 2): at one cost weight, along a path of them, and diverse answers."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from .candidates import Candidates
 from .local_search import objective, polish
 from .scoring import LogitGradient
 
-PATH_WEIGHTS = tuple(float(cost_weight) for cost_weight in np.geomspace(0.6, 0.004, 8))
-"""The prices of the rungs that a verified search climbs."""
+REACHED = 1e3
+"""No objective is as large: a candidate of enough agreement comes before every other one."""
 
 
 def best_at_cost_weight(
@@ -25,11 +25,18 @@ def best_at_cost_weight(
     starts: int = 1,
     gradients: LogitGradient | None = None,
 ) -> Candidates:
-    """The polished candidate (n, 1) of most worth at price (n,); one below the floor only where there is none above
+    """The candidate (n, 1) of the highest objective at cost_weight (n,), after `rounds` of local search
 
-    slopes: those at all candidates (n * c), if they are known already.
+    The local search starts from the best `starts` of candidates (n, c). One of less expected agreement than the least
+    is chosen only where there is no other. gradients: those at all candidates (n * c), if they are known already.
     """
-    order = np.argsort(-_preference(candidates, feasible, cost_weight, min_expected_agreement), axis=1, kind="stable")
+
+    def preference(some: Candidates) -> Floats:
+        """(n, c): the objective, with what has enough agreement before what has not"""
+        value = objective(some, feasible.origin, cost_weight, model.config.search.local.change_penalty)
+        return value + REACHED * (some.agreement >= min_expected_agreement)
+
+    order = np.argsort(-preference(candidates), axis=1, kind="stable")
     polished: Candidates | None = None
     for position in range(min(starts, order.shape[1])):
         start = candidates.take(order[:, position : position + 1])
@@ -39,35 +46,31 @@ def best_at_cost_weight(
         polished = result if polished is None else polished.beside(result)
     if polished is None:
         return candidates.take(order[:, :1])
-    return polished.take(_preference(polished, feasible, cost_weight, min_expected_agreement).argmax(axis=1)[:, None])
-
-
-def _preference(
-    candidates: Candidates, feasible: FeasibleSet, cost_weight: Floats, min_expected_agreement: float
-) -> Floats:
-    """Worth (n, c), with whatever lies above the floor before whatever does not."""
-    return objective(candidates, feasible.origin, cost_weight) + 1e3 * (candidates.agreement >= min_expected_agreement)
+    return polished.take(preference(polished).argmax(axis=1)[:, None])
 
 
 def weight_path(
     model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet, rounds: int
 ) -> Candidates:
-    """One polished candidate at each price of LADDER, sorted by expected agreement, least first (n, 8)."""
-    count, levels = len(candidates.cost), len(PATH_WEIGHTS)
-    cost_weights = np.tile(np.array(PATH_WEIGHTS), (count, 1))
-    choices = [objective(candidates, feasible.origin, weights).argmax(axis=1) for weights in cost_weights.T]
-    best = np.stack(choices, axis=1)
-    flat = candidates.take(best).flatten()
+    """The best candidate at each cost weight of the path, by rising expected agreement: from cheap to robust (n, L)"""
+    path, penalty = np.array(model.config.search.verification.cost_weights), model.config.search.local.change_penalty
+    count, levels = len(candidates.cost), len(path)
+    cost_weights = np.tile(path, (count, 1))
+    choices = [objective(candidates, feasible.origin, weights, penalty).argmax(axis=1) for weights in cost_weights.T]
+    flat = candidates.take(np.stack(choices, axis=1)).flatten()
     owner = np.repeat(np.arange(count), levels)
     polished = polish(model, flat, target[owner], feasible.rows(owner), cost_weights.reshape(-1), rounds)
-    path = polished.unflatten(count)
-    return path.take(np.argsort(path.agreement, axis=1, kind="stable"))
+    found = polished.unflatten(count)
+    return found.take(np.argsort(found.agreement, axis=1, kind="stable"))
 
 
 def freeze_main_change(
     model: RecourseModel, answer: Candidates, feasible: FeasibleSet
 ) -> tuple[FeasibleSet, NDArray[np.bool_]]:
-    """The constraints with each answer's (n, 1) most costly change forbidden; and where that is possible (n,)."""
+    """The feasible set with each answer's (n, 1) most costly change frozen; and where that is possible (n,)
+
+    So the next answer differs from those before in the features that it changes (METHOD.md, section 6.5).
+    """
     encoder = model.encoder
     moved = (answer.points[:, 0] - encoder.encode(feasible.origin)) ** 2
     share = np.stack([moved[:, where].sum(axis=1) for where in encoder.columns], axis=1)

@@ -14,9 +14,6 @@ from ..space.feasible import FeasibleSet
 from .answers import PathPoint
 from .candidates import measure, path_starts
 
-SHOWN = 8
-"""The search takes few steps, since the paths are nearly straight; a path that is looked at has at least so many."""
-
 
 def trace(
     model: RecourseModel, target: Targets, feasible: FeasibleSet, answers: Encoded, count: int, seed: int
@@ -44,7 +41,8 @@ def trace(
 
 def _states(model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int) -> Encoded:
     """The states (T, n * count, D) of all candidates"""
-    flow = replace(model.config.flow, steps=max(model.config.flow.steps, SHOWN))
+    # The search takes few steps, since the paths are nearly straight; a path that is shown has more.
+    flow = replace(model.config.flow, steps=max(model.config.flow.steps, model.config.search.path_points))
     parts = []
     for _, path_start in path_starts(model, target, feasible, count, seed):
         with torch.inference_mode():

@@ -1,11 +1,10 @@
 """Verified search: candidates are put to the black boxes until the cheapest that has the agreement asked for is found.
 
-The rungs of a record's ladder rise in expected agreement and in cost, so the search halves them: a rung that holds
-sends it down, one that fails sends it up. What is left of the query limit then goes into shrinking the answer that
-holds, or, where no rung holds, into the most robust other candidates; where the limit is high, chance has a say in the
-shrinking too. All records are asked together, a round at a time, so that the ensemble sees batches.
-
-Directions beside an answer's own: where queries are plenty, chance finds what the surrogate overlooks.
+METHOD.md, section 6.3 and 6.4. The levels of a record's weight path rise in expected agreement and in cost, so the
+search bisects them: a level that holds sends it down, one that fails sends it up. The queries that are left go into
+shrinking the answer that holds, or, where no level holds, into the most robust other candidates. Where queries are
+plenty, random directions have a share in the shrinking: they find what the surrogate overlooks. All records are asked
+together, one candidate each in a round, so that the ensemble sees batches.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from itertools import cycle
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, Records, Targets
+from ..arrays import Floats, Probabilities, Records, Targets
+from ..config import VerificationConfig
 from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..model import RecourseModel
@@ -22,14 +22,8 @@ from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure
 from .local_search import moves_of
 
-PATIENCE = 4
-"""So many failed attempts to shrink an answer end the attempts."""
-PLENTY = 20
-"""With a higher limit than this, other directions are tried as well, and half of the limit may fail in a row."""
-FRACTIONS = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
-"""How much of an answer's change is kept on the straight way back."""
-STEEPNESS = 4.0
-"""The chance that all models agree is taken as the expected agreement to this power."""
+TOLERANCE = 1e-9
+"""Shares of votes and costs that differ by less are equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,58 +46,6 @@ class Verified:
     charged: NDArray[np.intp]
 
 
-class _State:
-    """The search of n records, as it goes."""
-
-    def __init__(self, start: Candidates, members: int) -> None:
-        count = len(start.cost)
-        self.best = start.take(np.zeros((count, 1), dtype=np.intp))
-        self.found = np.zeros(count, dtype=np.bool_)
-        self.agreement = np.full(count, np.nan)
-        self.votes = np.zeros((members, count), dtype=np.bool_)
-        self.answered = np.zeros((members, count), dtype=np.bool_)
-        self.queries = np.zeros(count, dtype=np.intp)
-        self.charged = np.zeros(count, dtype=np.intp)
-        self.heard: list[dict[bytes, bool]] = [{} for _ in range(count)]
-
-    def ask(
-        self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
-    ) -> NDArray[np.bool_]:
-        """Put one candidate (r, 1) of each of `rows` to the ensemble and keep what is better -> which hold (r,)
-
-        What a record was asked about before it is not asked about again: the rungs of a ladder may be the same record.
-        """
-        names = [record.tobytes() for record in asked.records[:, 0]]
-        fresh = [place for place, name in enumerate(names) if name not in self.heard[rows[place]]]
-        if fresh:
-            new = np.array(fresh, dtype=np.intp)
-            holds = self._put(ensemble, rows[new], asked.take_rows(new), target, wanted)
-            for place, held in zip(fresh, holds.tolist(), strict=True):
-                self.heard[rows[place]][names[place]] = held
-        return np.array([self.heard[row][name] for row, name in zip(rows, names, strict=True)], dtype=np.bool_)
-
-    def _put(
-        self, ensemble: Ensemble, rows: NDArray[np.intp], asked: Candidates, target: Targets, wanted: float
-    ) -> NDArray[np.bool_]:
-        """One question for each of `rows` (r,), about asked (r, 1) -> which hold (r,)"""
-        said = ensemble.predict_proba(asked.records[:, 0])
-        self.queries[rows] += 1
-        self.charged[rows] += charges_of(ensemble, len(rows))
-        share = agreement(said, target[rows])
-        holds = share >= wanted - 1e-9
-        known = np.where(np.isnan(self.agreement[rows]), -1.0, self.agreement[rows])
-        cheaper = asked.cost[:, 0] < self.best.cost[rows, 0]
-        better = np.where(
-            holds & self.found[rows], cheaper, (holds & ~self.found[rows]) | (~self.found[rows] & (share > known))
-        )
-        taken = rows[better]
-        self.best = self.best.replace_rows(taken, asked.take_rows(np.flatnonzero(better)))
-        self.agreement[taken] = share[better]
-        self.votes[:, taken], self.answered[:, taken] = votes(said, target[rows])[:, better], answered(said)[:, better]
-        self.found[rows] |= holds
-        return holds
-
-
 def verify(
     model: RecourseModel,
     levels: Candidates,
@@ -114,117 +56,178 @@ def verify(
     wanted: float,
     limit: NDArray[np.intp],
 ) -> Verified:
-    """rungs (n, L) by rising expected agreement; spare (n, s) others; at most limit (n,) queries a record"""
-    state = _State(levels, len(ensemble.member_names))
-    _bisect(state, levels, target, ensemble, wanted, limit)
-    _try_fallbacks(state, fallbacks, target, ensemble, wanted, limit)
-    _shrink(state, model, target, feasible, ensemble, wanted, limit)
-    kept = state.votes, state.answered, state.agreement
-    return Verified(state.found, state.best, *kept, state.queries, state.charged)
+    """The cheapest candidate that was found to have the agreement `wanted`, or the one that came nearest to it.
+
+    levels (n, L) by rising expected agreement; fallbacks (n, s), other candidates; at most limit (n,) queries a record
+    """
+    search = Verification(model, levels, target, feasible, ensemble, wanted, limit)
+    search.bisect(levels)
+    search.try_fallbacks(fallbacks)
+    search.shrink()
+    return search.result()
 
 
-def _bisect(
-    state: _State, levels: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
-) -> None:
-    """Halve the ladder: below `low` nothing is left to ask, `high` holds."""
-    count, size = levels.cost.shape
-    low, high = np.full(count, -1), np.full(count, size)
-    while True:
-        rows = np.flatnonzero((high - low > 1) & (state.queries < limit))
-        if not len(rows):
-            return
-        middle = (low[rows] + high[rows]) // 2
-        holds = state.ask(ensemble, rows, levels.take_rows(rows).take(middle[:, None]), target, wanted)
-        high[rows[holds]], low[rows[~holds]] = middle[holds], middle[~holds]
+class Verification:
+    """The verified search of n records as it goes: it proposes candidates, asks, and accepts what is better."""
 
+    def __init__(
+        self,
+        model: RecourseModel,
+        start: Candidates,
+        target: Targets,
+        feasible: FeasibleSet,
+        ensemble: Ensemble,
+        wanted: float,
+        limit: NDArray[np.intp],
+    ) -> None:
+        """start (n, c): the first of each is the answer until something is asked"""
+        self.model, self.target, self.feasible = model, target, feasible
+        self.ensemble, self.wanted, self.limit = ensemble, wanted, limit
+        self.config = model.config.search.verification
+        self.plenty = (limit > self.config.plenty) & model.config.search.use_random_directions
+        count, members = len(start.cost), len(ensemble.member_names)
+        self.best = start.take(np.zeros((count, 1), dtype=np.intp))
+        self.found = np.zeros(count, dtype=np.bool_)
+        self.agreement = np.full(count, np.nan)
+        self.votes = np.zeros((members, count), dtype=np.bool_)
+        self.answered = np.zeros((members, count), dtype=np.bool_)
+        self.queries = np.zeros(count, dtype=np.intp)
+        self.charged = np.zeros(count, dtype=np.intp)
+        self._heard: list[dict[bytes, bool]] = [{} for _ in range(count)]
+        # The same directions for every record in each of its rounds, whatever else is in the batch.
+        self._random = np.random.default_rng(0)
 
-def _try_fallbacks(
-    state: _State, fallbacks: Candidates, target: Targets, ensemble: Ensemble, wanted: float, limit: NDArray[np.intp]
-) -> None:
-    """Where no rung holds, the other candidates are asked, the most robust first."""
-    order = np.argsort(-fallbacks.agreement, axis=1, kind="stable")
-    for position in range(order.shape[1]):
-        rows = np.flatnonzero(~state.found & (state.queries < limit))
-        if not len(rows):
-            return
-        asked = fallbacks.take_rows(rows).take(order[rows, position : position + 1])
-        state.ask(ensemble, rows, asked, target, wanted)
+    @property
+    def may_ask(self) -> NDArray[np.bool_]:
+        """Whose queries are not used up (n,)"""
+        return self.queries < self.limit
 
+    def result(self) -> Verified:
+        kept = self.votes, self.answered, self.agreement
+        return Verified(self.found, self.best, *kept, self.queries, self.charged)
 
-def _shrink(
-    state: _State,
-    model: RecourseModel,
-    target: Targets,
-    feasible: FeasibleSet,
-    ensemble: Ensemble,
-    wanted: float,
-    limit: NDArray[np.intp],
-) -> None:
-    """Ask for moves that make an answer cheaper, the one with the most to gain first."""
-    failures = np.zeros(len(state.found), dtype=np.intp)
-    plenty = limit > PLENTY
-    patience = np.where(plenty, limit // 2, PATIENCE)
-    # The same turns for every record in each of its rounds, whatever else is in the batch.
-    random = np.random.default_rng(0)
-    for by_chance in cycle((False, True)):
-        rows = np.flatnonzero(state.found & (state.queries < limit) & (failures < patience))
-        if not len(rows):
-            return
-        best = state.best.take_rows(rows)
-        moves = _ways_back(model, best, target[rows], feasible.rows(rows))
-        gain = _gain(best, moves)
-        if plenty.any():
-            directions = random_directions(model, best, target[rows], feasible.rows(rows), random)
-            moves, gain = (
-                moves.beside(directions),
-                _gain_with_directions(gain, best, directions, plenty[rows], by_chance, random),
-            )
+    def bisect(self, levels: Candidates) -> None:
+        """Bisect levels (n, L): what lies at `low` or below fails, what lies at `high` or above holds."""
+        count, size = levels.cost.shape
+        low, high = np.full(count, -1), np.full(count, size)
+        while len(rows := np.flatnonzero((high - low > 1) & self.may_ask)):
+            middle = (low[rows] + high[rows]) // 2
+            holds = self.ask(rows, levels.take_rows(rows).take(middle[:, None]))
+            high[rows[holds]], low[rows[~holds]] = middle[holds], middle[~holds]
+
+    def try_fallbacks(self, fallbacks: Candidates) -> None:
+        """Where no level holds, ask fallbacks (n, s), the most robust first."""
+        order = np.argsort(-fallbacks.agreement, axis=1, kind="stable")
+        for position in range(order.shape[1]):
+            rows = np.flatnonzero(~self.found & self.may_ask)
+            if not len(rows):
+                return
+            self.ask(rows, fallbacks.take_rows(rows).take(order[rows, position : position + 1]))
+
+    def shrink(self) -> None:
+        """Ask for what makes an answer that holds cheaper, until too many attempts in a row have failed."""
+        failures = np.zeros(len(self.found), dtype=np.intp)
+        patience = np.where(self.plenty, self.limit // 2, self.config.patience)
+        for by_chance in cycle((False, True)):
+            rows = np.flatnonzero(self.found & self.may_ask & (failures < patience))
+            if not len(rows):
+                return
+            possible, asked = self.propose(rows, by_chance)
+            without = rows[~possible]
+            failures[without] = np.where(self.plenty[without], failures[without] + 1, patience[without])
+            rows = rows[possible]
+            failures[rows] = np.where(self.ask(rows, asked), 0, failures[rows] + 1)
+
+    def propose(self, rows: NDArray[np.intp], by_chance: bool) -> tuple[NDArray[np.bool_], Candidates]:
+        """For each of `rows` (r,) the cheaper candidate with most to gain -> where there is one (r,), and those (p, 1)
+
+        by_chance: where queries are plenty, one of the random directions instead
+        """
+        best, target, feasible = self.best.take_rows(rows), self.target[rows], self.feasible.rows(rows)
+        moves = _ways_back(self.model, best, target, feasible)
+        gain = expected_gain(best, moves, self.config.steepness)
+        if self.plenty.any():
+            directions = random_directions(self.model, best, target, feasible, self._random)
+            gain = self._gain_with_directions(gain, best, directions, self.plenty[rows], by_chance)
+            moves = moves.beside(directions)
         for position, row in enumerate(rows):
             for move in range(gain.shape[1]):
-                if moves.records[position, move].tobytes() in state.heard[row]:
+                if moves.records[position, move].tobytes() in self._heard[row]:
                     gain[position, move] = -np.inf
         choice = gain.argmax(axis=1)
-        possible = np.isfinite(gain[np.arange(len(rows)), choice])
-        failures[rows[~possible]] = np.where(plenty[rows[~possible]], failures[rows[~possible]] + 1, PATIENCE)
-        rows, asked = rows[possible], moves.take(choice[:, None]).take_rows(np.flatnonzero(possible))
-        holds = state.ask(ensemble, rows, asked, target, wanted)
-        failures[rows] = np.where(holds, 0, failures[rows] + 1)
+        possible: NDArray[np.bool_] = np.isfinite(gain[np.arange(len(rows)), choice])
+        return possible, moves.take(choice[:, None]).take_rows(np.flatnonzero(possible))
+
+    def ask(self, rows: NDArray[np.intp], asked: Candidates) -> NDArray[np.bool_]:
+        """Put one candidate (r, 1) of each of `rows` (r,) to the ensemble, and accept what is better -> which hold (r,)
+
+        A record that was asked about before is not asked about again: levels of the path may be the same record.
+        """
+        names = [record.tobytes() for record in asked.records[:, 0]]
+        new = np.array([i for i, name in enumerate(names) if name not in self._heard[rows[i]]], dtype=np.intp)
+        if len(new):
+            said = self.ensemble.predict_proba(asked.records[new, 0])
+            self.queries[rows[new]] += 1
+            self.charged[rows[new]] += charges_of(self.ensemble, len(new))
+            holds = self.accept(rows[new], asked.take_rows(new), said)
+            for place, held in zip(new.tolist(), holds.tolist(), strict=True):
+                self._heard[rows[place]][names[place]] = held
+        return np.array([self._heard[row][name] for row, name in zip(rows, names, strict=True)], dtype=np.bool_)
+
+    def accept(self, rows: NDArray[np.intp], asked: Candidates, said: Probabilities) -> NDArray[np.bool_]:
+        """Keep those of asked (r, 1) that are better than the best of `rows` (r,), by what the ensemble said (m, r, K).
+
+        What holds is better than what does not; of two that hold the cheaper one, of others the one with more votes.
+        Returns which hold (r,).
+        """
+        share = agreement(said, self.target[rows])
+        holds: NDArray[np.bool_] = share >= self.wanted - TOLERANCE
+        found, known = self.found[rows], np.where(np.isnan(self.agreement[rows]), -1.0, self.agreement[rows])
+        cheaper = asked.cost[:, 0] < self.best.cost[rows, 0]
+        better = np.where(holds & found, cheaper, (holds & ~found) | (~found & (share > known)))
+        taken = rows[better]
+        self.best = self.best.replace_rows(taken, asked.take_rows(np.flatnonzero(better)))
+        self.agreement[taken] = share[better]
+        self.votes[:, taken] = votes(said, self.target[rows])[:, better]
+        self.answered[:, taken] = answered(said)[:, better]
+        self.found[rows] |= holds
+        return holds
+
+    def _gain_with_directions(
+        self, gain: Floats, best: Candidates, directions: Candidates, plenty: NDArray[np.bool_], by_chance: bool
+    ) -> Floats:
+        """gain (n, c) with that of directions (n, t) beside it; by chance, the directions alone are chosen among
+
+        The surrogate may be wrong about what lies near: left alone it keeps to its own error.
+        """
+        chance = self._random.random(directions.cost.shape[1])
+        other = expected_gain(best, directions, self.config.steepness)
+        if by_chance:
+            other = np.where(np.isfinite(other), chance, -np.inf)
+            gain = np.where(plenty[:, None] & np.isfinite(other).any(axis=1, keepdims=True), -np.inf, gain)
+        return np.concatenate([gain, np.where(plenty[:, None], other, -np.inf)], axis=1)
 
 
-def _gain(best: Candidates, moves: Candidates) -> Floats:
-    """What each of moves (n, c) saves, by the chance that it holds; none where it saves nothing"""
+def expected_gain(best: Candidates, moves: Candidates, steepness: float) -> Floats:
+    """What each of moves (n, c) saves of the cost of best (n, 1), times the chance that it holds; -inf: nothing"""
     saving = best.cost - moves.cost
-    gain: Floats = np.where(saving > 1e-9, saving * moves.agreement**STEEPNESS, -np.inf)
+    gain: Floats = np.where(saving > TOLERANCE, saving * moves.agreement**steepness, -np.inf)
     return gain
-
-
-def _gain_with_directions(
-    gain: Floats,
-    best: Candidates,
-    directions: Candidates,
-    plenty: NDArray[np.bool_],
-    by_chance: bool,
-    random: np.random.Generator,
-) -> Floats:
-    """gain (n, c) with that of turns (n, t) beside it; every other time chance chooses among the turns alone
-
-    The surrogate may be wrong about what lies near: left alone it keeps to its own error.
-    """
-    chance = random.random(directions.cost.shape[1])
-    own = _gain(best, directions)
-    if by_chance:
-        own = np.where(np.isfinite(own), chance, -np.inf)
-        gain = np.where(plenty[:, None] & np.isfinite(own).any(axis=1, keepdims=True), -np.inf, gain)
-    return np.concatenate([gain, np.where(plenty[:, None], own, -np.inf)], axis=1)
 
 
 def _ways_back(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """From best (n, 1): single-feature moves, and points on the straight way back to the record (n, c)"""
+    shares = np.array(model.config.search.verification.way_back)
     origin, end = model.encoder.encode(feasible.origin)[:, None], best.points
-    along = origin + np.array(FRACTIONS)[None, :, None] * (end - origin)
-    decoded = model.encoder.decode(along.reshape(-1, along.shape[2]), feasible=feasible.repeat(len(FRACTIONS)))
-    straight = measure(model, decoded.reshape(len(end), len(FRACTIONS), -1), target, origin[:, 0])
+    straight = _measured(model, origin + shares[None, :, None] * (end - origin), target, feasible)
     return straight.beside(moves_of(model, best, target, feasible))
+
+
+def _measured(model: RecourseModel, points: Floats, target: Targets, feasible: FeasibleSet) -> Candidates:
+    """points (n, c, D) decoded within what is feasible, and measured (n, c)"""
+    count, each, width = points.shape
+    decoded = model.encoder.decode(points.reshape(-1, width), feasible=feasible.repeat(each))
+    return measure(model, decoded.reshape(count, each, -1), target, model.encoder.encode(feasible.origin))
 
 
 def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np.float64]:
@@ -232,33 +235,23 @@ def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np
     return agreement(ensemble.predict_proba(records), target)
 
 
-RANDOM_DIRECTIONS = 32
-"""So many directions are looked at in each round."""
-SPREADS = np.array([0.1, 0.25, 0.5, 1.0])
-"""How far they turn aside: the length of the chance step beside the unit step of the answer."""
-KEPT = np.array([0.8, 0.9, 0.95, 0.98])
-"""How much of the answer's distance is kept there."""
-
-
 def random_directions(
     model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet, random: np.random.Generator
 ) -> Candidates:
-    """From best (n, 1): points nearer to the record in other directions, scored (n, TURNS); the same turns for all"""
+    """From best (n, 1): nearer points in other directions, measured (n, directions); the same for all records"""
+    config = model.config.search.verification
     origin = model.encoder.encode(feasible.origin)[:, None]
     step = best.points - origin
     length = np.linalg.norm(step, axis=2, keepdims=True)
-    mixed = _unit(step) + _chance_steps(step.shape[2], random)
-    kept = np.repeat(KEPT, RANDOM_DIRECTIONS // len(KEPT))[:, None]
-    points = origin + kept * length * _unit(mixed)
-    decoded = model.encoder.decode(points.reshape(-1, step.shape[2]), feasible=feasible.repeat(RANDOM_DIRECTIONS))
-    return measure(model, decoded.reshape(len(step), RANDOM_DIRECTIONS, -1), target, origin[:, 0])
+    aside = _unit(step) + _random_steps(step.shape[2], config, random)
+    kept = np.repeat(np.array(config.kept), config.directions // len(config.kept))[:, None]
+    return _measured(model, origin + kept * length * _unit(aside), target, feasible)
 
 
-def _chance_steps(width: int, random: np.random.Generator) -> Floats:
-    """Chance steps (TURNS, width), of each spread in turn"""
-    steps: Floats = (
-        _unit(random.normal(size=(RANDOM_DIRECTIONS, width))) * np.resize(SPREADS, RANDOM_DIRECTIONS)[:, None]
-    )
+def _random_steps(width: int, config: VerificationConfig, random: np.random.Generator) -> Floats:
+    """Random steps (`directions`, width), of each spread in turn"""
+    spreads = np.resize(np.array(config.spreads), config.directions)[:, None]
+    steps: Floats = _unit(random.normal(size=(config.directions, width))) * spreads
     return steps
 
 

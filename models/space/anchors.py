@@ -11,18 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Codes, Encoded
+from ..config import AnchorConfig
 from .constraints import encoded_bounds
 from .encoding import Encoder
 from .feasible import FeasibleSet
-
-SURE = 0.98
-"""The share of votes that makes a point an anchor."""
-SEEKERS = 300
-"""So many training records of other classes name their nearest anchor, which is kept."""
-NEAREST = 4
-"""The search heads for so many anchors of each record."""
-FRACTIONS = (0.4, 0.55, 0.7, 0.85, 1.0)
-"""And stops at these shares of the way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +36,7 @@ def choose_anchors(
     labels: Codes,
     columns: NDArray[np.bool_],
     random: np.random.Generator,
+    config: AnchorConfig,
 ) -> Anchors:
     """Those of pool (p, D), with their shares (p, K) of votes, that are nearest to some records of other classes
 
@@ -53,8 +46,8 @@ def choose_anchors(
     known = {row.tobytes() for row in points.astype(np.float32)}
     new = np.array([row.tobytes() not in known for row in pool.astype(np.float32)], dtype=np.bool_)
     for label in range(shares.shape[1]):
-        sure = pool[new & (shares[:, label] >= SURE)]
-        seekers = random.permutation(np.flatnonzero(labels != label))[:SEEKERS]
+        sure = pool[new & (shares[:, label] >= config.sure)]
+        seekers = random.permutation(np.flatnonzero(labels != label))[: config.seekers]
         if len(sure):
             nearest = _distances(points[seekers] * columns, sure * columns).argmin(axis=1)
             kept = sure[np.unique(nearest)]
@@ -63,25 +56,26 @@ def choose_anchors(
     return Anchors(stacked, np.concatenate([each.labels for each in chosen]))
 
 
-def approach(anchors: Anchors, encoder: Encoder, target: Codes, feasible: FeasibleSet) -> Encoded:
+def approach(anchors: Anchors, encoder: Encoder, target: Codes, feasible: FeasibleSet, config: AnchorConfig) -> Encoded:
     """Points on the straight ways from allowed.origin (n, F) to its nearest anchors of target (n,), encoded (n, c, D)
 
     They lie in the box of what may change: where a way leads out of it, its points are moved to the edge.
-    A class with fewer anchors than NEAREST repeats them, so that every record has as many.
+    A class with fewer anchors than `nearest` repeats them, so that every record has as many.
     """
     origin = encoder.encode(feasible.origin)
     if not len(anchors.points):
         return np.empty((len(origin), 0, encoder.width))
-    movable = feasible.movable[:, encoder.feature_of_column]
-    ends = np.repeat(origin[:, None], NEAREST, axis=1)
+    movable, nearest = feasible.movable[:, encoder.feature_of_column], config.nearest
+    ends = np.repeat(origin[:, None], nearest, axis=1)
     for label in np.unique(target):
         rows, points = np.flatnonzero(target == label), anchors.points[anchors.labels == label]
         if len(points):
-            order = _nearest(_masked_distances(origin[rows], points, movable[rows]), min(NEAREST, len(points)))
-            ends[rows] = points[order[:, np.arange(NEAREST) % len(points)]]
-    ways = origin[:, None, None] + np.array(FRACTIONS)[:, None] * (ends - origin[:, None])[:, :, None]
-    box = encoded_bounds(encoder, feasible)
-    return np.clip(ways.reshape(len(origin), NEAREST * len(FRACTIONS), -1), box.lower[:, None], box.upper[:, None])
+            order = _nearest(_masked_distances(origin[rows], points, movable[rows]), min(nearest, len(points)))
+            ends[rows] = points[order[:, np.arange(nearest) % len(points)]]
+    ways = origin[:, None, None] + np.array(config.fractions)[:, None] * (ends - origin[:, None])[:, :, None]
+    bounds = encoded_bounds(encoder, feasible)
+    points = ways.reshape(len(origin), nearest * len(config.fractions), -1)
+    return np.clip(points, bounds.lower[:, None], bounds.upper[:, None])
 
 
 def _nearest(distances: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
-from ..config import Config
+from ..config import Config, SearchMethodConfig
 from ..errors import ConfigError
 
 Section = TypeVar("Section")
@@ -19,7 +19,7 @@ Filling: TypeAlias = Mapping[str, object]
 LATER: tuple[Filling, ...] = (
     {"flow.context": None, "ranker": {"width": 64, "steps": 0}},
     {"surrogate.heads": 1},
-    {},
+    {"ranker.by_objective": 4, "ranker.by_agreement": 1, "search": asdict(SearchMethodConfig())},
 )
 """What came after format 1, an entry for each later format: the values with which an older model does what it did.
 
@@ -84,6 +84,10 @@ def _read_value(hint: object, value: object, name: str, filling: Filling) -> obj
     """The value as the setting's type: a section, one of some texts, or a plain value."""
     if isinstance(hint, type) and is_dataclass(hint):
         return _read_section(hint, value, f"{name}.", filling)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"The setting '{name}' is {value!r}; it must be a list.")
+        return tuple(_read_value(get_args(hint)[0], each, name, filling) for each in value)
     choices: tuple[object, ...] = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in choices and type(value) is int:
         return float(value)

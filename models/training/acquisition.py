@@ -183,5 +183,6 @@ def _answers(
     model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet, cost_weights: np.ndarray
 ) -> Candidates:
     """What the search would return at these prices (n, 1)."""
-    best = objective(candidates, feasible.origin, cost_weights).argmax(axis=1)[:, None]
+    penalty = model.config.search.local.change_penalty
+    best = objective(candidates, feasible.origin, cost_weights, penalty).argmax(axis=1)[:, None]
     return polish(model, candidates.take(best), target, feasible, cost_weights, POLISH_ROUNDS)

@@ -53,10 +53,11 @@ def ranking_regret(model: RecourseModel, records: Records, labels: Targets, seed
     target, feasible = _draw(model, records, labels, CHECKED, np.random.default_rng(seed))
     points = endpoints(model, target, feasible, CANDIDATES, seed)
     every, lost = score_endpoints(model, points, target, feasible, None), list[float]()
+    penalty = model.config.search.local.change_penalty
     for cost_weight in COST_WEIGHTS:
         cost_weights = np.full(len(target), cost_weight)
         few = score_endpoints(model, points, target, feasible, cost_weights)
-        best, passed = (objective(some, feasible.origin, cost_weights).max(axis=1) for some in (every, few))
+        best, passed = (objective(some, feasible.origin, cost_weights, penalty).max(axis=1) for some in (every, few))
         lost.append(float((best - passed).mean()))
     return max(lost)
 

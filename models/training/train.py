@@ -112,7 +112,7 @@ def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labell
     flows = np.array([name in model.generated_features for name in encoder.schema.names])[encoder.feature_of_column]
     points, random = encoder.encode(training.records), np.random.default_rng(seed)
     pool, shares = pseudo.points.cpu().numpy().astype(np.float64), pseudo.shares.cpu().numpy()
-    return choose_anchors(pool, shares, points, training.labels, flows, random)
+    return choose_anchors(pool, shares, points, training.labels, flows, random, model.config.search.anchors)
 
 
 def _within(config: Config, limit: int) -> Config:

@@ -22,7 +22,7 @@ from app.explain.engine.resident import ResidentExplainer
 from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
 from models.arrays import Records, Targets
-from models.config import SearchConfig
+from models.config import SearchConfig, SearchMethodConfig
 from models.data.records import Value
 from models.data.schema import Direction
 from models.ensemble.protocol import Ensemble
@@ -30,7 +30,6 @@ from models.errors import ConfigError, ConstraintError, QueryLimitError, SolverE
 from models.model import RecourseModel
 from models.search.answers import Explanation
 from models.search.search import search
-from models.search.trajectory import SHOWN
 from models.space.feasible import FeasibleSet
 from tests.app.explain.lending import APPROVED, REFUSED, Lending, OneLender
 from tests.app.explain.test_batcher import until
@@ -71,7 +70,7 @@ def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: 
         assert lender.loads == 1
         document = json.loads(alone[0][0])
         assert set(document) == {"status", "error", "queries", "diagnosis", "counterfactuals"}
-        assert len(json.loads(alone[6][0])["trajectory"]) == SHOWN + 1
+        assert len(json.loads(alone[6][0])["trajectory"]) == SearchMethodConfig().path_points + 1
 
     run(lender, work)
 

@@ -10,7 +10,6 @@ from models.config import Config, FlowConfig, Solver, SurrogateConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates, generate, measure
 from models.search.scoring import score_points
-from models.space.anchors import FRACTIONS, NEAREST
 from models.space.constraints import Constraints, Range, compile_constraints, violations
 from models.space.encoding import cost
 from models.space.feasible import FeasibleSet
@@ -35,7 +34,7 @@ def target(loans_task: Task) -> Targets:
 def test_shapes_and_measures(tiny_model: RecourseModel, feasible: FeasibleSet, target: Targets) -> None:
     candidates = generate(tiny_model, target, feasible, COUNT, seed=1)
     n, encoder = len(feasible), tiny_model.encoder
-    count = COUNT + NEAREST * len(FRACTIONS)
+    count = COUNT + 20
     assert candidates.records.shape == (n, count, len(encoder.schema.features))
     assert candidates.points.shape == (n, count, encoder.width)
     assert candidates.cost.shape == candidates.agreement.shape == candidates.density.shape == (n, count)

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.config import SearchMethodConfig
 from models.data.schema import Schema
 from models.model import RecourseModel
 from models.search.answers import Binding
 from models.search.candidates import measure
-from models.search.diagnosis import LEAST_GAIN, NAMED, binding_constraints, diagnose
+from models.search.diagnosis import binding_constraints, diagnose
 from models.space.constraints import Constraints, compile_constraints
 from tests.fakes.plane import linear_model, plane
 
@@ -44,12 +45,14 @@ def test_frozen_features_are_named_by_what_they_would_gain() -> None:
     assert [entry.feature for entry in binding] == ["much", "some"]
     gains = [sigmoid(-2.0 + each * STRIDE) - sigmoid(-2.0) for each in slope[:3]]
     assert [entry.gain for entry in binding] == pytest.approx(gains[:2], abs=1e-5)
-    assert 0 < gains[2] < LEAST_GAIN
+    assert 0 < gains[2] < SearchMethodConfig().least_gain
 
 
 def test_at_most_three_are_named_those_that_gain_most_first() -> None:
     binding = named(frozenset(NAMES), [1.0, 1.5, 2.0, 9.0, 2.5])
-    assert [entry.feature for entry in binding] == ["free", "little", "some"] and len(binding) == NAMED
+    assert [entry.feature for entry in binding] == ["free", "little", "some"] and len(
+        binding
+    ) == SearchMethodConfig().named_constraints
 
 
 def test_a_limit_binds_where_the_gain_lies_beyond_it() -> None:

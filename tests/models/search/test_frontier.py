@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.config import SearchConfig
+from models.config import FrontierConfig, SearchConfig
 from models.model import Calibration, RecourseModel
-from models.search.frontier import ENOUGH, cost_weight_within
+from models.search.frontier import cost_weight_within
 from models.search.search import explain
 from tests.models.tiny import Task, other_class
 
@@ -41,5 +41,5 @@ def test_a_sure_answer_is_not_made_dearer(loans_task: Task, tiny_model: Recourse
     sure = replace(tiny_model, calibration=Calibration(0.0, np.array([8.0, 0.0])))
     records = loans_task.test.records
     target = np.zeros(len(records), dtype=np.int64)
-    assert 1 / (1 + np.exp(-8.0)) > ENOUGH
+    assert 1 / (1 + np.exp(-8.0)) > FrontierConfig().enough
     assert cost_weight_within(sure, records, target, 1e9, seed=2) == pytest.approx(6.0, rel=1e-6)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.arrays import Records
+from models.config import LocalSearchConfig
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.search.local_search import linearised_steps
 from models.search.moves import MoveContext
@@ -26,7 +27,7 @@ def slide(
 ) -> Records:
     """elsewhere: what changes of other features have cost."""
     encoder = plane()
-    context = MoveContext.of(encoder, compile_constraints(encoder.schema, Constraints(), home))
+    context = MoveContext.of(encoder, compile_constraints(encoder.schema, Constraints(), home), LocalSearchConfig())
     paid = np.hypot(np.linalg.norm(current - home, axis=1), elsewhere)
     gradients = LogitGradient(np.full(len(home), logit), np.tile(np.array(slope), (len(home), 1)))
     return linearised_steps(encoder, context, current, current, paid, gradients, np.full(len(home), cost_weight))
@@ -80,13 +81,15 @@ def test_every_slide_is_allowed_and_a_row_alone_slides_as_in_a_batch(
     at, home = encoder.encode(current), encoder.encode(origin)
     gradients = LogitGradient(random.normal(size=40), random.normal(size=at.shape))
     paid, cost_weight = np.linalg.norm(at - home, axis=1), random.uniform(0.01, 1.0, 40)
-    ended = linearised_steps(encoder, MoveContext.of(encoder, feasible), current, at, paid, gradients, cost_weight)
+    ended = linearised_steps(
+        encoder, MoveContext.of(encoder, feasible, LocalSearchConfig()), current, at, paid, gradients, cost_weight
+    )
     for way in range(ended.shape[1]):
         assert not violations(encoder.schema, origin, ended[:, way], feasible).any()
     np.testing.assert_array_equal(np.isnan(ended), np.repeat(np.isnan(current)[:, None], 4, axis=1))
     for row in (0, 17):
         part = slice(row, row + 1)
-        context = MoveContext.of(encoder, feasible.row(row))
+        context = MoveContext.of(encoder, feasible.row(row), LocalSearchConfig())
         alone = linearised_steps(
             encoder, context, current[part], at[part], paid[part], gradients.at(np.array([row])), cost_weight[part]
         )

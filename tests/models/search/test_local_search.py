@@ -11,7 +11,7 @@ from models.config import Config, FlowConfig, SurrogateConfig
 from models.data.schema import Feature, FeatureKind
 from models.model import Calibration, RecourseModel
 from models.search.candidates import Candidates, generate, measure
-from models.search.local_search import CHANGE_PENALTY, count_changes, objective, polish
+from models.search.local_search import count_changes, objective, polish
 from models.space.constraints import Constraints, compile_constraints, violations
 from models.space.encoding import Encoder
 from models.space.feasible import FeasibleSet
@@ -19,6 +19,8 @@ from tests.fakes.plane import linear_model, plane
 from tests.models.tiny import TINY, Task, feasible_by_schema, other_class, random_model
 
 WIDE = Config(surrogate=SurrogateConfig(width=128), flow=FlowConfig(width=128))
+
+CHANGE_PENALTY = 0.004
 
 
 def start_of(model: RecourseModel, target: Targets, feasible: FeasibleSet) -> Candidates:
@@ -31,7 +33,7 @@ def test_known_worth() -> None:
     records = np.array([[[1.0, 2.0], [1.0, 5.0]]])
     cost, agreement = np.array([[0.0, 2.0]]), np.array([[0.3, 0.8]])
     candidates = Candidates(records, records, cost, agreement, cost)
-    value = objective(candidates, np.array([[1.0, 2.0]]), np.array([0.1]))
+    value = objective(candidates, np.array([[1.0, 2.0]]), np.array([0.1]), CHANGE_PENALTY)
     np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PENALTY]])
 
 
@@ -49,7 +51,9 @@ def test_it_gains_within_the_constraints(loans_task: Task, tiny_model: RecourseM
     target, cost_weight = other_class(loans_task.test.labels[within], 2), np.full(int(within.sum()), 0.2)
     start = start_of(model, target, feasible)
     polished = polish(model, start, target, feasible, cost_weight, 5)
-    before, after = (objective(candidates, feasible.origin, cost_weight)[:, 0] for candidates in (start, polished))
+    before, after = (
+        objective(candidates, feasible.origin, cost_weight, CHANGE_PENALTY)[:, 0] for candidates in (start, polished)
+    )
     assert (after >= before).all() and (after > before + 0.01).any()
     assert not violations(model.encoder.schema, feasible.origin, polished.records[:, 0], feasible).any()
     measured = measure(model, polished.records, target, model.encoder.encode(feasible.origin))
@@ -119,7 +123,8 @@ def test_a_change_that_gains_less_than_its_penalty_is_put_back_however_many_move
     start = measure(model, record, target, encoder.encode(origin))
     polished = polish(model, start, target, feasible, weight, 5)
     assert polished.records[0, 0].tolist() == [3.0, *[0.0] * width]
-    gain = objective(polished, origin, weight)[0, 0] - objective(start, origin, weight)[0, 0]
+    after, before = (objective(each, origin, weight, CHANGE_PENALTY)[0, 0] for each in (polished, start))
+    gain = after - before
     assert gain == pytest.approx(0.0019, abs=2e-4)
 
 

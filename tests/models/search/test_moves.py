@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from models.config import LocalSearchConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates
 from models.search.local_search import best_of_each_feature, moves_of, polish
@@ -13,7 +14,7 @@ from tests.models.tiny import Task, feasible_by_schema, other_class
 def test_only_what_may_change_has_moves(loans_task: Task) -> None:
     encoder, names = loans_task.encoder, loans_task.encoder.schema.names
     movable = np.array([name in {"savings", "purpose"} for name in names])
-    moves = move_set_of(encoder, movable)
+    moves = move_set_of(encoder, movable, LocalSearchConfig())
     assert set(moves.feature) == set(moves.features) == {names.index("savings"), names.index("purpose")}
     assert moves.of.shape[0] == 2
     for position, feature in enumerate(moves.features):
@@ -24,7 +25,7 @@ def test_only_what_may_change_has_moves(loans_task: Task) -> None:
 def test_nothing_may_change(loans_task: Task, tiny_model: RecourseModel) -> None:
     feasible = feasible_by_schema(tiny_model.encoder, loans_task.test.records[:3])
     frozen = feasible.freeze(np.ones(feasible.movable.shape, dtype=np.bool_))
-    assert not len(MoveContext.of(tiny_model.encoder, frozen).moves.feature)
+    assert not len(MoveContext.of(tiny_model.encoder, frozen, LocalSearchConfig()).moves.feature)
     target = other_class(loans_task.test.labels[:3], 2)
     start = start_of(tiny_model, target, frozen)
     polished = polish(tiny_model, start, target, frozen, np.full(3, 0.1), 4)

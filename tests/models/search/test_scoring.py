@@ -10,7 +10,7 @@ from models.config import Config, FlowConfig, SurrogateConfig
 from models.model import RecourseModel
 from models.networks.batching import BLOCK, CHUNK, chunks, padded
 from models.networks.density import density_score
-from models.search.scoring import logit_and_gradient, score_points, target_logit, vote_uncertainty
+from models.search.scoring import score_points, score_with_gradients, target_logit, vote_uncertainty
 from models.training.acquisition import _by_uncertainty
 from tests.models.tiny import TINY, Task, random_model
 
@@ -100,12 +100,13 @@ def test_agreement_with_all_classes_adds_up(model: RecourseModel) -> None:
 def test_nothing_to_score(model: RecourseModel) -> None:
     points, target = points_of(model, 0)
     assert score_points(model, points, target).agreement.shape == (0,)
-    assert logit_and_gradient(model, points, target)[1].shape == (0, model.encoder.width)
+    assert score_with_gradients(model, points, target)[1].gradient.shape == (0, model.encoder.width)
 
 
 def test_the_gradient_is_that_of_finite_differences(model: RecourseModel) -> None:
     points, target = points_of(model, 20)
-    logit, gradient = logit_and_gradient(model, points, target)
+    found = score_with_gradients(model, points, target)[1]
+    logit, gradient = found.logit, found.gradient
     agreement = score_points(model, points, target).agreement
     np.testing.assert_allclose(1 / (1 + np.exp(-logit)), agreement, atol=1e-6)
     pair, codes = model.pair.double(), torch.from_numpy(target)
@@ -125,10 +126,10 @@ def test_a_row_alone_has_the_bits_that_it_has_in_a_batch(loans_task: Task, confi
     model = random_model(loans_task.encoder, config)
     points, target = points_of(model, CHUNK + 700)
     together = score_points(model, points, target)
-    logits, gradients = logit_and_gradient(model, points, target)
+    gradients = score_with_gradients(model, points, target)[1]
     for row in (0, 1, 63, 64, *range(100, 400), 500, CHUNK - 1, CHUNK, CHUNK + 699):
         alone = score_points(model, points[row : row + 1], target[row : row + 1])
         assert alone.agreement[0] == together.agreement[row] and alone.density[0] == together.density[row]
-        logit, gradient = logit_and_gradient(model, points[row : row + 1], target[row : row + 1])
-        assert logit[0] == logits[row]
-        np.testing.assert_array_equal(gradient[0], gradients[row])
+        one = score_with_gradients(model, points[row : row + 1], target[row : row + 1])[1]
+        assert one.logit[0] == gradients.logit[row]
+        np.testing.assert_array_equal(one.gradient[0], gradients.gradient[row])

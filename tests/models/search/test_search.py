@@ -1,10 +1,13 @@
 """The search as its users meet it: answers that keep every constraint, can be had again, and say what they are."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from models.arrays import Records
-from models.config import SearchConfig
+from models.config import SearchConfig, SearchMethodConfig
 from models.data.records import check_record
 from models.data.schema import Direction
 from models.ensemble.votes import agreement, beta_lower_bound
@@ -12,6 +15,7 @@ from models.errors import ConfigError, TargetError
 from models.model import RecourseModel
 from models.search.answers import Explanation, Status
 from models.search.search import explain, target_codes
+from models.space.anchors import Anchors
 from models.space.constraints import Constraints
 from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, other_class, random_model
@@ -229,9 +233,9 @@ def test_four_classes_reach_the_class_that_is_asked_for(blobs_task: Task) -> Non
     ("settings", "word"),
     [
         ({"candidates": 0}, "candidates is 0"),
-        ({"price": 0.0}, "price is 0.0"),
-        ({"price": float("nan")}, "price is nan"),
-        ({"floor": 1.5}, "floor is 1.5"),
+        ({"cost_weight": 0.0}, "price is 0.0"),
+        ({"cost_weight": float("nan")}, "price is nan"),
+        ({"min_expected_agreement": 1.5}, "min_expected_agreement is 1.5"),
         ({"k": 11}, "k is 11"),
         ({"min_agreement": 0.0}, "min_agreement is 0.0"),
         ({"max_queries": -1}, "max_queries is -1"),
@@ -254,3 +258,23 @@ def test_a_target_that_is_no_class_and_a_missing_ensemble_are_refused(
             target_codes(tiny_model, APPROVED, 1),
             config=SearchConfig(max_queries=5),
         )
+
+
+@pytest.mark.parametrize("part", SearchMethodConfig.switches())
+def test_the_search_works_without_a_part(loans_task: Task, part: str) -> None:
+    encoder, records = loans_task.encoder, loans_task.test.records[:30]
+    anchors = Anchors(encoder.encode(loans_task.validation.records[::9]), loans_task.validation.labels[::9])
+    whole = replace(random_model(encoder, TINY), anchors=anchors)
+    off: dict[str, Any] = {part: False}
+    search = replace(whole.config.search, **off)
+    without = replace(whole, config=replace(whole.config, search=search))
+    target = other_class(loans_task.test.labels[:30], 2)
+    queries = 25 if part == "use_random_directions" else 0
+    config = SearchConfig(candidates=8, min_expected_agreement=0.0, max_queries=queries)
+    found, fewer = (explain(each, records, target, None, config, Scorecards(encoder)) for each in (whole, without))
+    assert all(answer.counterfactuals or answer.status is Status.ALREADY_TARGET for answer in fewer)
+    if part == "use_fast_gradients":
+        costs = [[each.counterfactuals[0].cost for each in some if each.counterfactuals] for some in (found, fewer)]
+        np.testing.assert_allclose(costs[0], costs[1], rtol=0.2)
+    else:
+        assert fewer != found, "the part had a share in some answer"

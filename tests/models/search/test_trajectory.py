@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from models.config import SearchMethodConfig
 from models.data.records import check_record
 from models.model import RecourseModel
 from models.search.search import target_codes
-from models.search.trajectory import SHOWN, trace
+from models.search.trajectory import trace
 from models.space.constraints import Constraints, prepare, violations
 from tests.models.tiny import TINY, Task, random_model
 
@@ -20,7 +21,7 @@ def test_path(loans_task: Task) -> None:
     far = model.encoder.encode(loans_task.test.records[5:10])
     together = trace(model, target, feasible, far, count=4, seed=1)
     for row, path in enumerate(together):
-        assert [point.time for point in path] == np.linspace(0, 1, SHOWN + 1).tolist()
+        assert [point.time for point in path] == np.linspace(0, 1, SearchMethodConfig().path_points + 1).tolist()
         way = np.concatenate([check_record(model.encoder.schema, point.record) for point in path])
         own = feasible.rows(np.full(len(way), row))
         assert not violations(model.encoder.schema, own.origin, way, own).any()

@@ -5,9 +5,10 @@ import pytest
 from numpy.typing import NDArray
 
 from models.arrays import Records
+from models.config import VerificationConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates, measure
-from models.search.verification import KEPT, RANDOM_DIRECTIONS, Verified, random_directions, verify
+from models.search.verification import Verified, random_directions, verify
 from models.space.feasible import FeasibleSet
 from tests.fakes.plane import Boundary, linear_model, plane
 from tests.models.tiny import feasible_by_schema
@@ -120,7 +121,8 @@ def test_other_directions_are_nearer_by_the_shares_that_are_kept(model: Recourse
     best = candidates(model, (4.0, 3.0))
     aside = random_directions(model, best, YES, at_home(model), np.random.default_rng(0))
     shares: NDArray[np.float64] = aside.cost[0] / 5.0
-    np.testing.assert_allclose(shares, np.repeat(KEPT, RANDOM_DIRECTIONS // len(KEPT)), atol=1e-5)
+    config = VerificationConfig()
+    np.testing.assert_allclose(shares, np.repeat(config.kept, config.directions // len(config.kept)), atol=1e-5)
     directions: Records = aside.records[0] / np.linalg.norm(aside.records[0], axis=1, keepdims=True)
     along = directions @ [0.8, 0.6]
     assert along.min() < 0.9 < 0.99 < along.max()

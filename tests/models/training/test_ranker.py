@@ -11,18 +11,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.config import RankerConfig
+from models.config import AnchorConfig, RankerConfig
 from models.model import Calibration, RecourseModel
-from models.networks.ranker import SURE, WORTH, CandidateRanker, top_candidates
+from models.networks.ranker import CandidateRanker, top_candidates
 from models.search.candidates import decode_points, endpoints, generate, score_endpoints
 from models.search.local_search import objective
 from models.search.scoring import expected_shares, score_points
-from models.space.anchors import FRACTIONS, NEAREST
 from models.space.snapping import Snapper
 from models.training import ranker_trainer
 from models.training.ranker_trainer import TOLERATED, ranking_regret, train_ranker, with_ranker
 from tests.models.tiny import TINY, Task, feasible_by_schema, other_class, random_model
 
+CONFIG, ANCHORS = RankerConfig(), AnchorConfig()
+BEST, SUREST = CONFIG.by_objective, CONFIG.by_agreement
 STEEP = 2.0
 AS_IT_IS = cast(Snapper, SimpleNamespace(snap=torch.clone))
 """A grid so fine that it moves nothing."""
@@ -42,21 +43,21 @@ def slope() -> CandidateRanker:
 
 
 @settings(max_examples=50)
-@given(seed=st.integers(0, 10_000), count=st.integers(WORTH + SURE + 1, 40), cost_weight=st.floats(0.01, 2.0))
+@given(seed=st.integers(0, 10_000), count=st.integers(BEST + SUREST + 1, 40), cost_weight=st.floats(0.01, 2.0))
 def test_the_best_at_the_price_and_the_surest_pass(
     slope: CandidateRanker, seed: int, count: int, cost_weight: float
 ) -> None:
     ends = np.random.default_rng(seed).normal(0.0, 2.0, (3, count, 1)).astype(np.float32)
     origin, target = np.array([[0.0], [1.0], [-1.0]]), np.array([0, 1, 0])
-    chosen = top_candidates(slope, AS_IT_IS, ends, origin, target, np.full(3, cost_weight))
-    assert chosen.shape == (3, WORTH + SURE)
+    chosen = top_candidates(slope, AS_IT_IS, ends, origin, target, np.full(3, cost_weight), CONFIG)
+    assert chosen.shape == (3, BEST + SUREST)
     share = 1.0 / (1.0 + np.exp(-STEEP * ends[..., 0] * np.where(target == 0, 1.0, -1.0)[:, None]))
     value = share - cost_weight * np.abs(ends[..., 0] - origin)
     for row in range(3):
-        least = np.sort(value[row])[-WORTH]
-        assert (value[row, chosen[row, :WORTH]] >= least - 1e-5).all()
-        assert len(set(chosen[row, :WORTH])) == WORTH
-        assert (share[row, chosen[row, WORTH:]] >= np.sort(share[row])[-SURE] - 1e-5).all()
+        least = np.sort(value[row])[-BEST]
+        assert (value[row, chosen[row, :BEST]] >= least - 1e-5).all()
+        assert len(set(chosen[row, :BEST])) == BEST
+        assert (share[row, chosen[row, BEST:]] >= np.sort(share[row])[-SUREST] - 1e-5).all()
 
 
 def test_ways_are_measured_to_what_the_ends_decode_to(slope: CandidateRanker) -> None:
@@ -64,14 +65,14 @@ def test_ways_are_measured_to_what_the_ends_decode_to(slope: CandidateRanker) ->
     grid = cast(Snapper, SimpleNamespace(snap=lambda points: torch.where(points > 3, points, 0.0)))
     ends = np.linspace(2.0, 0.1, 20, dtype=np.float32)[None, :, None]
     ends[0, :2, 0] = 5.0, 4.0
-    chosen = top_candidates(slope, grid, ends, np.zeros((1, 1)), np.array([0]), np.array([1.0]))
+    chosen = top_candidates(slope, grid, ends, np.zeros((1, 1)), np.array([0]), np.array([1.0]), CONFIG)
     assert chosen[0].tolist() == [2, 3, 4, 5, 0]
 
 
 def test_where_there_are_few_all_pass(slope: CandidateRanker) -> None:
-    ends = np.zeros((2, WORTH + SURE, 1), dtype=np.float32)
-    chosen = top_candidates(slope, AS_IT_IS, ends, np.zeros((2, 1)), np.zeros(2, dtype=np.int64), np.ones(2))
-    assert chosen.tolist() == [list(range(WORTH + SURE))] * 2
+    ends = np.zeros((2, BEST + SUREST, 1), dtype=np.float32)
+    chosen = top_candidates(slope, AS_IT_IS, ends, np.zeros((2, 1)), np.zeros(2, dtype=np.int64), np.ones(2), CONFIG)
+    assert chosen.tolist() == [list(range(BEST + SUREST))] * 2
 
 
 def test_a_record_alone_is_scouted_as_among_500(loans_task: Task) -> None:
@@ -82,10 +83,12 @@ def test_a_record_alone_is_scouted_as_among_500(loans_task: Task) -> None:
     ends = random.normal(size=(500, 50, width)).astype(np.float32)
     origin, target = random.normal(size=(500, width)), random.integers(2, size=500)
     cost_weight = random.uniform(0.01, 1.0, size=500)
-    together = top_candidates(model.ranker, model.snapper, ends, origin, target, cost_weight)
+    together = top_candidates(model.ranker, model.snapper, ends, origin, target, cost_weight, CONFIG)
     for row in (0, 1, 20, 21, 255, 499):
         one = slice(row, row + 1)
-        alone = top_candidates(model.ranker, model.snapper, ends[one], origin[one], target[one], cost_weight[one])
+        alone = top_candidates(
+            model.ranker, model.snapper, ends[one], origin[one], target[one], cost_weight[one], CONFIG
+        )
         np.testing.assert_array_equal(alone[0], together[row])
 
 
@@ -120,9 +123,11 @@ def test_little_is_lost_by_what_it_leaves_out(loans_task: Task, ranked_model: Re
     points = endpoints(ranked_model, target, feasible, 30, seed=0)
     cost_weight = np.full(len(target), 0.1)
     every, few = (score_endpoints(ranked_model, points, target, feasible, given) for given in (None, cost_weight))
-    assert every.cost.shape[1] == 30 + NEAREST * len(FRACTIONS) > few.cost.shape[1] == WORTH + SURE
-    best, worst = (pick(objective(every, feasible.origin, cost_weight), axis=1).mean() for pick in (np.max, np.min))
-    kept = objective(few, feasible.origin, cost_weight).max(axis=1).mean()
+    assert every.cost.shape[1] == 30 + ANCHORS.nearest * len(ANCHORS.fractions) > few.cost.shape[1] == BEST + SUREST
+    best, worst = (
+        pick(objective(every, feasible.origin, cost_weight, 0.004), axis=1).mean() for pick in (np.max, np.min)
+    )
+    kept = objective(few, feasible.origin, cost_weight, 0.004).max(axis=1).mean()
     assert best - kept < 0.05 * (best - worst)
 
 
