@@ -50,9 +50,8 @@ def test_frozen_features_are_named_by_what_they_would_gain() -> None:
 
 def test_at_most_three_are_named_those_that_gain_most_first() -> None:
     binding = named(frozenset(NAMES), [1.0, 1.5, 2.0, 9.0, 2.5])
-    assert [entry.feature for entry in binding] == ["free", "little", "some"] and len(
-        binding
-    ) == SearchMethodConfig().named_constraints
+    assert [entry.feature for entry in binding] == ["free", "little", "some"]
+    assert len(binding) == SearchMethodConfig().named_constraints
 
 
 def test_a_limit_binds_where_the_gain_lies_beyond_it() -> None:
