@@ -24,7 +24,6 @@ from app import idempotency
 from app.api import budgets, datasets, ensembles, explain, keys, models, operations, problems, train
 from app.api.middleware import BodyLimit, RequestLog
 from app.api.problems import FieldError, Problem
-from app.api.shortcut import ExplainShortcut
 from app.auth import queries
 from app.dashboard import pages
 from app.db.engine import Database
@@ -46,8 +45,8 @@ def create_app(
 ) -> FastAPI:
     """The service over a migrated database.
 
-    Its lifespan does the maintenance, and closes the explainer and the queue at the end. A server without a lifespan,
-    as in tests, leaves both to the caller.
+    Its lifespan starts the explainer, does the maintenance, and closes the parts at the end. A server without a
+    lifespan, as in tests, leaves that to the caller.
     """
     app = FastAPI(
         title="recourse", version="0.1.0", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
@@ -61,7 +60,6 @@ def create_app(
     install_openapi(app)
     install_docs(app)
     # The last one added is the first to see a request.
-    app.add_middleware(ExplainShortcut)
     app.add_middleware(BodyLimit, body_bytes=settings.max_body_bytes, upload_bytes=settings.max_upload_bytes)
     app.add_middleware(RequestLog, metrics=resources.metrics)
     return app
@@ -69,8 +67,9 @@ def create_app(
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Maintenance for as long as the service runs; then its parts are closed."""
+    """The explainer gets ready; maintenance for as long as the service runs; then its parts are closed."""
     resources = app.state.resources
+    resources.explainer.start()
     try:
         async with create_task_group() as tasks:
             tasks.start_soon(maintenance, resources)

@@ -12,12 +12,13 @@ from app.auth.principals import KeyCache
 from app.concurrency import SharedThreads, StreamLimit
 from app.db.engine import Database
 from app.ensembles.directory import EnsembleDirectory
+from app.explain.asking import AskService
 from app.explain.contract import Explainer
 from app.explain.decisions import DecisionWriter
+from app.explain.service import ExplainService
 from app.idempotency import IdempotentRequests
 from app.ledger.ledger import Ledger
 from app.metrics import Metrics
-from app.registry.service import ActiveVersions
 from app.settings import Settings
 from app.train.queue import TrainingQueue
 
@@ -39,14 +40,12 @@ class Resources:
     metrics: Metrics
     keys: KeyCache = field(repr=False)
     ensembles: EnsembleDirectory = field(repr=False)
-    active: ActiveVersions = field(repr=False)
-    decisions: DecisionWriter = field(repr=False)
+    explain: ExplainService = field(repr=False)
+    ask: AskService = field(repr=False)
     idempotent: IdempotentRequests = field(repr=False)
     streams: StreamLimit = field(repr=False)
     table_room: BoundedSemaphore = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
-    asking: SharedThreads = field(repr=False)
-    """They wait for remote black boxes: not those that everything else needs."""
 
     async def close(self) -> None:
         """Close what was opened for this process; the database stays its owner's."""
@@ -65,6 +64,9 @@ def gather(
     """The resources of one process."""
     keyring = open_keyring(settings)
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
+    ensembles = EnsembleDirectory(settings, database, ledger, keyring)
+    # Threads of their own wait for remote black boxes: not those that everything else needs.
+    asking = SharedThreads(ASKING_AT_ONCE, ASKING_SHARE)
     return Resources(
         settings=settings,
         database=database,
@@ -75,11 +77,10 @@ def gather(
         keyring=keyring,
         metrics=metrics or Metrics(),
         keys=KeyCache(database, keyring, settings.key_cache_seconds),
-        ensembles=EnsembleDirectory(settings, database, ledger, keyring),
-        active=ActiveVersions(database),
-        decisions=DecisionWriter(database),
+        ensembles=ensembles,
+        explain=ExplainService(settings, database, explainer, DecisionWriter(database)),
+        ask=AskService(settings, database, explainer, ensembles, asking),
         idempotent=IdempotentRequests(database, settings.idempotency_open_seconds),
         streams=StreamLimit(settings.max_streams),
         table_room=BoundedSemaphore(TABLES_AT_ONCE),
-        asking=SharedThreads(ASKING_AT_ONCE, ASKING_SHARE),
     )

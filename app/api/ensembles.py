@@ -23,7 +23,6 @@ from app.api.problems import WITH_BODY, problems
 from app.ensembles import directory, service
 from app.ensembles.endpoint import Endpoint, Layout
 from app.ensembles.service import Registration
-from app.explain import asking
 from app.explain.asking import Prediction
 from app.fields import TEXT_PATTERN, Body, DeadlineMs, Document, Name, NameInPath
 from models.data.schema import Schema
@@ -196,7 +195,7 @@ async def predict(
     name: NameInPath, body: PredictBody, caller: ClientCaller, resources: ResourcesDep, metrics: MetricsDep
 ) -> PredictAnswer:
     """Put records to the ensemble. Each is one query, unless its answer was bought before."""
-    found = await asking.predict(resources, caller.tenant_id, name, body.records, body.deadline_ms)
+    found = await resources.ask.predict(caller.tenant_id, name, body.records, body.deadline_ms)
     metrics.count_queries(found.answer.charged, found.answer.reused)
     return _shown(found)
 

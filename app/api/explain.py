@@ -1,9 +1,4 @@
-"""POST /explain, and KServe's form of it.
-
-/explanations: decision records, and whether what they promise still holds.
-
-Bodies of /explanations.
-"""
+"""POST /explain, KServe's form of it, and /explanations: the decision records, and whether what they promise holds."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +6,6 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.dependencies import (
@@ -28,45 +22,34 @@ from app.api.problems import WITH_BODY, problems, request_id_of
 from app.concurrency import unless_gone
 from app.explain import decisions
 from app.explain.answer import ExplainAnswerBody, VoteAnswer
-from app.explain.asking import verify as verify_recourse
-from app.explain.contract import RECORD, AskedBody, ExplainBody, ExplainRequest, Records
-from app.explain.service import explain
+from app.explain.contract import RECORD, ExplainOptions, ExplainRequest, Records
 from app.fields import NAME_PATTERN, NameInPath
 from app.idempotency import REPLAYED, KeyedBody, StoredReply
 from app.resources import Resources
 
 
-class InstancesBody(AskedBody):
+class InstancesBody(ExplainOptions):
     """The same, as KServe's v1 protocol has it: the model is in the path, the records are instances."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"instances": [RECORD], "target": "approved"}]})
 
     instances: Records
 
-    def to_request(self, model: str) -> ExplainRequest:
-        return self.request(model, self.instances)
-
-
-async def explain_once(
-    resources: Resources, tenant_id: int, request_id: str, key: KeyedBody | None, request: ExplainRequest
-) -> StoredReply:
-    """The answer, or the one that the same request got before under its Idempotency-Key."""
-
-    async def work() -> StoredReply:
-        return StoredReply(200, (await explain(resources, tenant_id, request_id, request)).decode())
-
-    # KServe's form names the model in the path, so the body alone does not say what was asked.
-    keyed = None if key is None else KeyedBody.of(key.key, f"{key.digest} {request.model}".encode())
-    return await resources.idempotent.run(tenant_id, "/explain", keyed, work)
+    def named(self, model: str) -> ExplainRequest:
+        """The request that it is. All of it is checked already."""
+        shared = {name: getattr(self, name) for name in ExplainOptions.model_fields}
+        return ExplainRequest.model_construct(model=model, records=self.instances, **shared)
 
 
 router = APIRouter(tags=["explain"], route_class=KeyedRoute)
 FAILURES = problems(*WITH_BODY, 404, 409, 429, 502, 504)
 
 
-@router.post("/explain", operation_id="explain", response_model=ExplainAnswerBody, responses=FAILURES)
+@router.post(
+    "/explain", operation_id="explain", summary="Explain", response_model=ExplainAnswerBody, responses=FAILURES
+)
 async def explain_records(
-    body: ExplainBody,
+    body: ExplainRequest,
     caller: ClientCaller,
     resources: ResourcesDep,
     key: IdempotencyKey,
@@ -76,7 +59,7 @@ async def explain_records(
 
     One bad record never fails its neighbours: it gets its own `error`. Each answer is kept as a decision record.
     """
-    return await answer(http, resources, caller.tenant_id, key, body.to_request())
+    return await answer(http, resources, caller.tenant_id, key, body)
 
 
 @router.post(
@@ -91,17 +74,21 @@ async def explain_kserve(
     http: Request,
 ) -> Response:
     """POST /explain as KServe's v1 protocol has it: `instances` instead of `records`, the model in the path."""
-    return await answer(http, resources, caller.tenant_id, key, body.to_request(name))
-
-
-ROUTE = next(route for route in router.routes if isinstance(route, APIRoute) and route.path == "/explain")
+    return await answer(http, resources, caller.tenant_id, key, body.named(name))
 
 
 async def answer(
-    http: Request, resources: Resources, tenant_id: int, key: KeyedBody | None, asked: ExplainRequest
+    http: Request, resources: Resources, tenant_id: int, key: KeyedBody | None, request: ExplainRequest
 ) -> Response:
-    """The answer, unless the caller hangs up; its body is JSON already."""
-    found = await unless_gone(http, explain_once(resources, tenant_id, request_id_of(http), key, asked))
+    """The answer, or the one that the same request got before under its key; dropped if the caller hangs up."""
+    request_id = request_id_of(http)
+
+    async def work() -> StoredReply:
+        return StoredReply(200, (await resources.explain.explain(tenant_id, request_id, request)).decode())
+
+    # KServe's form names the model in the path, so the body alone does not say what was asked.
+    keyed = None if key is None else KeyedBody.of(key.key, f"{key.digest} {request.model}".encode())
+    found = await unless_gone(http, resources.idempotent.run(tenant_id, "/explain", keyed, work))
     headers = {REPLAYED: "true"} if found.replayed else None
     return Response(found.body, found.status, headers, media_type="application/json")
 
@@ -237,7 +224,7 @@ async def verify(
     deadline_ms: Deadline = None,
 ) -> VerificationAnswer:
     """Does this recourse still hold under the ensemble as it is now? One query, unless the same was asked before."""
-    found = await verify_recourse(resources, caller.tenant_id, explanation_id, counterfactual, deadline_ms)
+    found = await resources.ask.verify(caller.tenant_id, explanation_id, counterfactual, deadline_ms)
     votes = [VoteAnswer(model=model, accepts=accepts) for model, accepts in found.votes]
     return VerificationAnswer(
         id=found.id,

@@ -3,7 +3,7 @@
 import json
 
 from app.commands.explain_run import ExplainReport
-from app.explain.answer import explanation_document
+from app.explain.answer import record_answer
 
 
 def report_json(report: ExplainReport) -> str:
@@ -16,7 +16,8 @@ def report_json(report: ExplainReport) -> str:
         "max_queries": report.config.max_queries,
         "queries": report.queries,
         "explanations": [
-            {"row": row, **explanation_document(answer)} for row, answer in enumerate(report.explanations, start=1)
+            {"row": row, **json.loads(record_answer(answer).body)}
+            for row, answer in enumerate(report.explanations, start=1)
         ],
     }
     return json.dumps(document, indent=2, allow_nan=False)

@@ -1,15 +1,15 @@
 """The work of `recourse serve`: open the parts, serve until a signal, finish what is in flight, close the parts."""
 
-import asyncio
 import signal
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
+from socket import socket
 from threading import Event
 
 import structlog
 import uvicorn
 
-from app import logs, loop
+from app import logs
 from app.auth.keyring import open_keyring
 from app.auth.service import set_up
 from app.commands.console import notes
@@ -32,7 +32,7 @@ def run(host: str | None, port: int | None) -> None:
     with closing(open_database(settings.database)) as database, _ending_by_itself() as told_to_end:
         prepare(settings, database)
         address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
-        loop.run(_serve(settings, database, *address, told_to_end))
+        _serve(settings, database, *address, told_to_end)
 
 
 def prepare(settings: Settings, database: Database) -> None:
@@ -49,42 +49,37 @@ def prepare(settings: Settings, database: Database) -> None:
         notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True)
 
 
-async def _serve(settings: Settings, database: Database, host: str, port: int, told_to_end: Event) -> None:
+def _serve(settings: Settings, database: Database, host: str, port: int, told_to_end: Event) -> None:
     metrics = Metrics()
-    explainer = _open_explainer(settings, database, metrics)
-    queue = _open_queue(settings)
-    app = create_app(settings, database, explainer, queue, metrics)
-    server = uvicorn.Server(
+    explainer, queue = _open_explainer(settings, database, metrics), _open_queue(settings)
+    server = _Server(
         uvicorn.Config(
-            app,
+            create_app(settings, database, explainer, queue, metrics),
             host,
             port,
+            loop="uvloop",
             access_log=False,
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    announcing = asyncio.create_task(_announce(server, host))
+    server.should_exit = told_to_end.is_set()
     try:
-        if not told_to_end.is_set():
-            await server.serve()
-    finally:
-        announcing.cancel()
-        with suppress(asyncio.CancelledError):
-            await announcing
-        if told_to_end.is_set() and not server.started:
-            await app.state.resources.close()
-    if not server.started and not told_to_end.is_set():
-        raise ConfigError(f"{host}:{port} cannot be listened on: see the line above, or choose another --port")
+        server.run()
+    except SystemExit as ended:
+        fact = f"{host}:{port} cannot be listened on"
+        raise ConfigError(f"{fact}: see the line above, or choose another --port") from ended
 
 
-async def _announce(server: uvicorn.Server, host: str) -> None:
-    while not server.started:
-        await asyncio.sleep(0.05)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    notes().print(f"recourse serves on http://{host}:{port} (the API's page: /docs)", soft_wrap=True)
-    logger.info("serving", host=host, port=port)
+class _Server(uvicorn.Server):
+    """It says where it serves, as soon as it does."""
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        host, port = self.config.host, self.servers[0].sockets[0].getsockname()[1]
+        notes().print(f"recourse serves on http://{host}:{port} (the API's page: /docs)", soft_wrap=True)
+        logger.info("serving", host=host, port=port)
 
 
 def _open_explainer(settings: Settings, database: Database, metrics: Metrics) -> Explainer:
@@ -97,9 +92,7 @@ def _open_explainer(settings: Settings, database: Database, metrics: Metrics) ->
         return RemoteExplainer(urls, None if key is None else key.get_secret_value())
     from app.explain.engine.resident import open_resident
 
-    explainer = open_resident(settings, database, metrics.registry)
-    explainer.start()
-    return explainer
+    return open_resident(settings, database, metrics.registry)
 
 
 def _open_queue(settings: Settings) -> TrainingQueue:

@@ -19,7 +19,6 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from app.db.driver import Driver, driving
 from app.errors import LedgerUnavailableError
 from models.errors import ConfigError
 
@@ -121,10 +120,6 @@ class Database:
         """A connection in a transaction that may write."""
         with self.engine.begin() as connection:
             yield connection
-
-    def driving(self) -> AbstractContextManager[Driver]:
-        """The same for a statement that every request needs: without SQLAlchemy in between."""
-        return driving(self.engine)
 
     def stepping(self) -> AbstractContextManager[Connection]:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""

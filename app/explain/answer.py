@@ -1,74 +1,16 @@
-"""Answers as JSON. The keys are a promise: the HTTP contract, the decision records and `recourse explain --json`.
+"""The answer as JSON: its models are the one list of its fields, for the engine that writes it and for OpenAPI.
 
-Bodies of POST /explain and of KServe's form of it.
+The keys are a promise: the HTTP contract, the decision records and `recourse explain --json`.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic_core import to_json
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
 from app.explain.contract import RECORD, RawValue, RecordAnswer
-from models.data.records import Value
-from models.search.answers import Counterfactual, Diagnosis, Explanation, PathPoint
-
-Document = dict[str, object]
-
-
-def record_answer(answer: Explanation, trajectory: Sequence[PathPoint] | None = None) -> RecordAnswer:
-    """The answer, written once."""
-    document = explanation_document(answer)
-    if trajectory is not None:
-        document["trajectory"] = [_point_document(point) for point in trajectory]
-    # What is not a finite number has no JSON; "null" says that it is not known.
-    return RecordAnswer(answer.status.value, answer.queries, to_json(document, inf_nan_mode="null"), answer.charged)
-
-
-def explanation_document(answer: Explanation) -> Document:
-    return {
-        "status": answer.status.value,
-        "error": answer.error,
-        "queries": answer.queries,
-        "diagnosis": None if answer.diagnosis is None else _diagnosis_document(answer.diagnosis),
-        "counterfactuals": [_counterfactual_document(found) for found in answer.counterfactuals],
-    }
-
-
-def _diagnosis_document(diagnosis: Diagnosis) -> Document:
-    return {
-        "best_agreement": diagnosis.best_agreement,
-        "verified": diagnosis.verified,
-        "dissenting": list(diagnosis.dissenting),
-        "binding": [{"feature": entry.feature, "gain": entry.gain} for entry in diagnosis.binding],
-        "advice": diagnosis.advice,
-    }
-
-
-def _counterfactual_document(found: Counterfactual) -> Document:
-    return {
-        "record": found.record,
-        "changes": [{"feature": c.feature, "from": c.before, "to": c.after} for c in found.changes],
-        "cost": found.cost,
-        "density": found.density,
-        "typicality": found.typicality,
-        "trusted": found.trusted,
-        "expected_agreement": found.expected_agreement,
-        "votes": [{"model": vote.model, "accepts": vote.accepts} for vote in found.votes],
-        "agreement": found.agreement,
-        "lower_bound": found.lower_bound,
-    }
-
-
-def _point_document(point: PathPoint) -> dict[str, float | dict[str, Value]]:
-    return {
-        "time": point.time,
-        "record": point.record,
-        "cost": point.cost,
-        "expected_agreement": point.expected_agreement,
-    }
-
+from models.search.answers import Explanation, PathPoint
 
 ANSWER: dict[str, JsonValue] = {**RECORD, "loan_amount": 9500}
 
@@ -79,8 +21,8 @@ class ChangeAnswer(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     feature: str
-    before: RawValue = Field(alias="from")
-    after: RawValue = Field(alias="to")
+    before: SkipValidation[RawValue] = Field(alias="from")
+    after: SkipValidation[RawValue] = Field(alias="to")
 
 
 class VoteAnswer(BaseModel):
@@ -93,7 +35,7 @@ class VoteAnswer(BaseModel):
 class CounterfactualAnswer(BaseModel):
     """A record that should be accepted; votes, agreement and its bound only where the lender's models were asked."""
 
-    record: dict[str, RawValue]
+    record: SkipValidation[dict[str, RawValue]]
     changes: list[ChangeAnswer]
     cost: float
     density: float
@@ -128,25 +70,34 @@ class PointAnswer(BaseModel):
     """A point on the way to an answer."""
 
     time: float
-    record: dict[str, RawValue]
+    record: SkipValidation[dict[str, RawValue]]
     cost: float
     expected_agreement: float
 
 
-class ExplanationAnswer(BaseModel):
-    """The answer to one record; `error` says what is wrong with the record itself."""
+class FoundAnswer(BaseModel):
+    """The answer to one record as the engine writes it."""
 
-    id: UUID = Field(description="Of the decision record, see GET /explanations/{id}.")
-    charged: int = Field(
-        description="How many of the `queries` the budget was charged for. What was asked before is remembered and "
-        "free, a retry counts again: the same request may later be charged less, and gets the same answer."
-    )
     status: Literal["robust", "valid", "already_target", "infeasible", "error"]
     error: str | None
     queries: int = Field(description="Records that were put to the lender's models for this answer; <= max_queries.")
     diagnosis: DiagnosisAnswer | None
     counterfactuals: list[CounterfactualAnswer]
     trajectory: list[PointAnswer] | None = Field(None, description="Only where it was asked for.")
+
+
+class KeptAnswer(BaseModel):
+    """What differs each time that the same is asked."""
+
+    id: UUID = Field(description="Of the decision record, see GET /explanations/{id}.")
+    charged: int = Field(
+        description="How many of the `queries` the budget was charged for. What was asked before is remembered and "
+        "free, a retry counts again: the same request may later be charged less, and gets the same answer."
+    )
+
+
+class ExplanationAnswer(FoundAnswer, KeptAnswer):
+    """The answer to one record; `error` says what is wrong with the record itself."""
 
 
 class ExplainAnswerBody(BaseModel):
@@ -200,3 +151,13 @@ class ExplainAnswerBody(BaseModel):
     queries: int = Field(description="Records that were put to the lender's models, of all explanations together.")
     charged: int = Field(description="What the budget was charged for this request: the same number is in the ledger.")
     explanations: list[ExplanationAnswer]
+
+
+def record_answer(answer: Explanation, trajectory: Sequence[PathPoint] | None = None) -> RecordAnswer:
+    """The answer to one record, written once. A number that is not finite has no JSON: it becomes null."""
+    found = FoundAnswer.model_validate(answer, from_attributes=True)
+    if trajectory is not None:
+        path = [PointAnswer.model_validate(point, from_attributes=True) for point in trajectory]
+        found = found.model_copy(update={"trajectory": path})
+    body = found.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    return RecordAnswer(answer.status.value, answer.queries, body, answer.charged)

@@ -1,27 +1,38 @@
-"""POST /explanations/{id}/verify: does a promised recourse hold under the active version's ensemble, as it is now?"""
+"""Records put to an ensemble as it is now: /ensembles/{name}/predict and /explanations/{id}/verify.
+
+Both are metered. What was asked before is free.
+"""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 import numpy as np
 from anyio import to_thread
+from numpy.typing import NDArray
 
-from app.concurrency import Deadline, until
+from app.concurrency import Deadline, SharedThreads, until
 from app.db.engine import Database
 from app.db.tables import AnyRow
 from app.ensembles.budgets import find_ensemble
+from app.ensembles.directory import EnsembleDirectory
+from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError, TooLargeError
-from app.explain.contract import VerifiedRecord, VerifyAnswer, VerifyOrder
+from app.explain.contract import Explainer, VerifiedRecord, VerifyAnswer, VerifyTask
 from app.explain.decisions import find_explanation
 from app.explain.service import deadline_seconds
 from app.registry import queries
-from app.resources import Resources
-from models.data.records import Value, check_record
+from app.registry.service import active_version
+from app.settings import Settings
+from models.data.records import Value, read_each
 from models.data.schema import Schema
-from models.errors import RecordError
+
+TOLERANCE = 1e-9
+"""The same as the search's: 4 of 5 are 0.8."""
+Judge = Callable[[NDArray[np.float64]], VerifiedRecord]
+"""What the members' probabilities (m, K) say of one record; NaN where a member did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +41,6 @@ class Prediction:
 
     ensemble: AnyRow
     answer: VerifyAnswer
-
-
-async def predict(
-    resources: Resources,
-    tenant_id: int,
-    name: str,
-    records: Sequence[Mapping[str, Value]],
-    deadline_ms: int | None = None,
-) -> Prediction:
-    """What was not bought before is charged. A remote ensemble is asked from here, a local one by the explainer."""
-    deadline = time.monotonic() + deadline_seconds(resources.settings, deadline_ms)
-    most = resources.settings.max_records
-    if len(records) > most:
-        raise TooLargeError(f"{len(records)} records were sent, but {most} is the limit: send them in parts")
-    async with until(deadline, len(records)):
-        row = await to_thread.run_sync(find_ensemble, resources.database, tenant_id, name)
-        if row.kind == "remote":
-            # A thread that nobody waits for any more ends by itself: it asks nothing after the deadline.
-            ask = partial(_ask_remote, resources, row, records, deadline)
-            return Prediction(row, await resources.asking.run(tenant_id, ask))
-        version_id = await to_thread.run_sync(_version_of, resources.database, row)
-        order = VerifyOrder(tenant_id, version_id, records, deadline=deadline)
-        return Prediction(row, await resources.explainer.verify(order))
-
-
-def _version_of(database: Database, row: AnyRow) -> UUID:
-    with database.reading() as connection:
-        found = queries.newest_of_ensemble(connection, row.tenant_id, row.id, row.version)
-    if found is None:
-        raise NotFoundError(f"no model version holds the ensemble {row.name!r} yet: wait for its training")
-    return found
-
-
-def _ask_remote(
-    resources: Resources, row: AnyRow, records: Sequence[Mapping[str, Value]], deadline: float
-) -> VerifyAnswer:
-    """A record that cannot be read gets its own error, and is not asked."""
-    schema = Schema.from_json(row.schema)
-    answers: list[VerifiedRecord] = [VerifiedRecord()] * len(records)
-    rows, places = [np.empty((0, len(schema.features)))], []
-    for position, record in enumerate(records):
-        try:
-            rows.append(check_record(schema, record))
-            places.append(position)
-        except RecordError as error:
-            answers[position] = VerifiedRecord(error=str(error))
-    meter = resources.ensembles.remote_of(row)
-    with meter.open(max(1, len(places)), deadline=Deadline(deadline)) as ensemble:
-        said = ensemble.ask(np.concatenate(rows))
-    for column, position in enumerate(places):
-        votes = said.probabilities[:, column]
-        answers[position] = VerifiedRecord(tuple(None if np.isnan(v).any() else tuple(v.tolist()) for v in votes))
-    return VerifyAnswer(meter.member_names, meter.classes, tuple(answers), said.charged, said.reused)
-
-
-TOLERANCE = 1e-9
-"""The same as the search's: 4 of 5 are 0.8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +59,93 @@ class Verification:
     asked_version: int
 
 
-async def verify(
-    resources: Resources, tenant_id: int, explanation_id: UUID, counterfactual: int, deadline_ms: int | None
-) -> Verification:
-    """One record is put to the ensemble, unless its answer was bought before."""
-    deadline = time.monotonic() + deadline_seconds(resources.settings, deadline_ms)
-    row = await to_thread.run_sync(find_explanation, resources.database, tenant_id, explanation_id)
-    record = promised_record(row, counterfactual)
-    active = await resources.active.look_up(tenant_id, row.model)
-    order = VerifyOrder(tenant_id, active.version_id, [record], row.target, deadline)
-    answer = await resources.explainer.verify(order)
-    said = answer.records[0]
-    if said.error is not None or said.votes is None or said.agreement is None or said.lower_bound is None:
-        raise ConflictError(f"version {active.number} of '{row.model}' cannot read this recourse: {said.error}")
-    wanted = float(row.order["robustness"]["min_agreement"])
-    return Verification(
-        id=row.id,
-        holds=said.agreement >= wanted - TOLERANCE,
-        agreement=said.agreement,
-        lower_bound=said.lower_bound,
-        min_agreement=wanted,
-        votes=tuple(zip(answer.members, said.votes, strict=True)),
-        charged=answer.charged,
-        model=row.model,
-        promised_version=row.version,
-        asked_version=active.number,
-    )
+@dataclass(frozen=True)
+class AskService:
+    """Asks ensembles; `threads` wait for remote ones. It is used on one event loop."""
+
+    settings: Settings
+    database: Database
+    explainer: Explainer
+    ensembles: EnsembleDirectory
+    threads: SharedThreads
+
+    async def predict(
+        self, tenant_id: int, name: str, records: Sequence[dict[str, object]], deadline_ms: int | None = None
+    ) -> Prediction:
+        """What was not bought before is charged. A remote ensemble is asked from here, a local one by the explainer."""
+        deadline = time.monotonic() + deadline_seconds(self.settings, deadline_ms)
+        most = self.settings.max_records
+        if len(records) > most:
+            raise TooLargeError(f"{len(records)} records were sent, but {most} is the limit: send them in parts")
+        async with until(deadline, len(records)):
+            row = await to_thread.run_sync(find_ensemble, self.database, tenant_id, name)
+            if row.kind == "remote":
+                # A thread that nobody waits for any more ends by itself: it asks nothing after the deadline.
+                ask = partial(self._ask_remote, row, records, Deadline(deadline))
+                return Prediction(row, await self.threads.run(tenant_id, ask))
+            version_id = await to_thread.run_sync(_version_of, self.database, row)
+            task = VerifyTask(tenant_id, version_id, records, deadline=deadline)
+            return Prediction(row, await self.explainer.verify(task))
+
+    async def verify(
+        self, tenant_id: int, explanation_id: UUID, counterfactual: int, deadline_ms: int | None
+    ) -> Verification:
+        """Whether a promised record is accepted by the active version's ensemble as it is now: one query at most."""
+        deadline = time.monotonic() + deadline_seconds(self.settings, deadline_ms)
+        row = await to_thread.run_sync(find_explanation, self.database, tenant_id, explanation_id)
+        record = promised_record(row, counterfactual)
+        active = await to_thread.run_sync(active_version, self.database, tenant_id, row.model)
+        task = VerifyTask(tenant_id, active.version_id, [record], row.target, deadline)
+        answer = await self.explainer.verify(task)
+        said = answer.records[0]
+        if said.error is not None or said.votes is None or said.agreement is None or said.lower_bound is None:
+            raise ConflictError(f"version {active.number} of '{row.model}' cannot read this recourse: {said.error}")
+        wanted = float(row.order["robustness"]["min_agreement"])
+        return Verification(
+            id=row.id,
+            holds=said.agreement >= wanted - TOLERANCE,
+            agreement=said.agreement,
+            lower_bound=said.lower_bound,
+            min_agreement=wanted,
+            votes=tuple(zip(answer.members, said.votes, strict=True)),
+            charged=answer.charged,
+            model=row.model,
+            promised_version=row.version,
+            asked_version=active.number,
+        )
+
+    def _ask_remote(self, row: AnyRow, records: Sequence[Mapping[str, object]], deadline: Deadline) -> VerifyAnswer:
+        return ask_records(self.ensembles.remote_of(row), Schema.from_json(row.schema), records, deadline)
+
+
+def heard(said: NDArray[np.float64]) -> VerifiedRecord:
+    """What the members said, without a vote."""
+    return VerifiedRecord(tuple(None if np.isnan(row).any() else tuple(row.tolist()) for row in said))
+
+
+def ask_records(
+    meter: EnsembleMeter,
+    schema: Schema,
+    records: Sequence[Mapping[str, object]],
+    deadline: Deadline,
+    judge: Judge = heard,
+) -> VerifyAnswer:
+    """What the ensemble says of each record. It blocks; a record that cannot be read is not asked, and says why."""
+    read = read_each(schema, records)
+    answers = [VerifiedRecord(error=error) for error in read.errors]
+    with meter.open(max(1, len(read.places)), deadline=deadline) as ensemble:
+        said = ensemble.ask(read.records)
+    for column, place in enumerate(read.places):
+        answers[place] = judge(said.probabilities[:, column])
+    return VerifyAnswer(meter.member_names, meter.classes, tuple(answers), said.charged, said.reused)
+
+
+def _version_of(database: Database, row: AnyRow) -> UUID:
+    with database.reading() as connection:
+        found = queries.newest_of_ensemble(connection, row.tenant_id, row.id, row.version)
+    if found is None:
+        raise NotFoundError(f"no model version holds the ensemble {row.name!r} yet: wait for its training")
+    return found
 
 
 def promised_record(row: AnyRow, counterfactual: int) -> dict[str, Value]:

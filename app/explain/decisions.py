@@ -1,14 +1,4 @@
-"""Group commit: the decision records of concurrent requests are written in one transaction.
-
-A durable commit takes milliseconds, however many rows it holds. While one is under way rows collect for the next, so
-nobody waits longer than for two commits, and one that is alone is written at once. The same transaction sees whether
-the version that answered is still the active one: a switch counts from the moment that it is committed, whoever made
-it, and to ask costs no transaction of its own.
-
-Queries on explanations: the decision record of every record that was explained.
-
-Decision records, as they are read.
-"""
+"""Decision records, one for every record that was explained: written in groups, read one by one and in pages."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -22,11 +12,9 @@ from sqlalchemy import ColumnElement, Connection, Dialect, Select, column, func,
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.types import NullType, TypeDecorator
 
-from app.db.driver import Driver, Prepared
 from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, Explanation, ModelRow, ModelVersion
-from app.registry import queries
 
 
 class JsonText(TypeDecorator[bytes]):
@@ -64,12 +52,13 @@ WRITTEN = table(
     *(column(name, JsonText() if name in TEXTS else Explanation.__table__.c[name].type) for name in FIELDS),
 )
 
-_ADD = Prepared(insert(WRITTEN), FIELDS)
+_ADD = insert(WRITTEN)
+"""Built once: every request runs it."""
 
 
-def add_decisions(driver: Driver, decisions: Sequence[Decision]) -> None:
+def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None:
     """Store decision records."""
-    driver.write(_ADD, [{name: getattr(one, name) for name in FIELDS} for one in decisions])
+    connection.execute(_ADD, [{name: getattr(one, name) for name in FIELDS} for one in decisions])
 
 
 def find_decision(connection: Connection, tenant_id: int, explanation_id: UUID) -> AnyRow | None:
@@ -116,25 +105,16 @@ def _with_model(columns: Iterable[ColumnElement[object]]) -> Select[*tuple[objec
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The rows of one request; `model`: only if their version is the active one of that name."""
-
-    decisions: Sequence[Decision]
-    model: str | None
-
-    @property
-    def must_be_active(self) -> tuple[int, str, UUID] | None:
-        """Tenant, model and version."""
-        first = self.decisions[0]
-        return None if self.model is None else (first.tenant_id, self.model, first.model_version_id)
-
-
-Waiting: TypeAlias = tuple[Entry, "asyncio.Future[bool]"]
+Waiting: TypeAlias = tuple[Sequence[Decision], "asyncio.Future[None]"]
 
 
 class DecisionWriter:
-    """Used on one event loop; it writes in a thread of its own."""
+    """Group commit: the records of concurrent requests are written in one transaction.
+
+    A durable commit takes milliseconds, however many rows it holds. While one is under way rows collect for the next,
+    so nobody waits longer than for two commits, and a request that is alone is written at once. It is used on one
+    event loop, and writes in a thread of its own.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,13 +122,13 @@ class DecisionWriter:
         self._writing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="decisions")
 
-    async def write(self, decisions: Sequence[Decision], model: str | None = None) -> bool:
-        """Returns when the rows are durable; False: they are not, because another version is active under the name."""
-        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append((Entry(decisions, model), written))
+    async def write(self, decisions: Sequence[Decision]) -> None:
+        """Returns when the rows of the request are durable."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((decisions, written))
         if not self._writing:
             self._begin()
-        return await written
+        await written
 
     def _begin(self) -> None:
         """All that wait, in the thread."""
@@ -156,44 +136,34 @@ class DecisionWriter:
         self._thread.submit(self._write, asyncio.get_running_loop(), group)
 
     def _write(self, loop: asyncio.AbstractEventLoop, group: Sequence[Waiting]) -> None:
-        outcomes = self._commit([entry for entry, _ in group])
+        errors = self._commit([decisions for decisions, _ in group])
         # Past the future of the executor, which would take the event loop two more rounds.
-        loop.call_soon_threadsafe(self._end, group, outcomes)
+        loop.call_soon_threadsafe(self._end, group, errors)
 
-    def _end(self, group: Sequence[Waiting], outcomes: Sequence[Exception | bool]) -> None:
+    def _end(self, group: Sequence[Waiting], errors: Sequence[Exception | None]) -> None:
         """Each is told; then those that came meanwhile have their turn."""
-        for (_, written), outcome in zip(group, outcomes, strict=True):
+        for (_, written), error in zip(group, errors, strict=True):
             if written.done():
                 continue
-            if isinstance(outcome, Exception):
-                written.set_exception(outcome)
+            if error is None:
+                written.set_result(None)
             else:
-                written.set_result(outcome)
+                written.set_exception(error)
         self._writing = False
         if self._waiting:
             self._begin()
 
-    def _commit(self, group: Sequence[Entry]) -> Sequence[Exception | bool]:
-        """One outcome a request; where its rows are at fault the others are written without it."""
+    def _commit(self, group: Sequence[Sequence[Decision]]) -> Sequence[Exception | None]:
+        """None or an error for each request; where the rows of one are at fault the others are written without it."""
         try:
-            with self._database.driving() as driver:
-                due = _due(driver, group)
-                rows = [row for entry, is_due in zip(group, due, strict=True) if is_due for row in entry.decisions]
-                if rows:
-                    add_decisions(driver, rows)
+            with self._database.writing() as connection:
+                add_decisions(connection, [row for rows in group for row in rows])
         except (IntegrityError, DataError) as error:
-            return [error] if len(group) == 1 else [self._commit([entry])[0] for entry in group]
+            return [error] if len(group) == 1 else [self._commit([rows])[0] for rows in group]
         # Every request of the group waits for its rows: each is told why they are not there.
         except Exception as error:
             return [error] * len(group)
-        return due
-
-
-def _due(driver: Driver, group: Sequence[Entry]) -> list[bool]:
-    """Whether each entry is to be written; every version is looked up once."""
-    asked = {version for entry in group if (version := entry.must_be_active) is not None}
-    active = {version for version in asked if queries.is_active(driver, *version)}
-    return [entry.must_be_active is None or entry.must_be_active in active for entry in group]
+        return [None] * len(group)
 
 
 def find_explanation(database: Database, tenant_id: int, explanation_id: UUID) -> AnyRow:

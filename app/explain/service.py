@@ -1,56 +1,46 @@
-"""POST /explain: resolve the model, run the order, keep the decision records, and only then answer."""
+"""POST /explain: find the active version, have the explainer run the task, keep the decision records, then answer."""
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
+from anyio import to_thread
 from pydantic_core import to_json
 
+from app.db.engine import Database
 from app.db.tables import AnyRow, utc_now
 from app.errors import TooLargeError
-from app.explain.contract import ExplainAnswer, ExplainRequest
-from app.explain.decisions import Decision
-from app.resources import Resources
+from app.explain.contract import ExplainAnswer, Explainer, ExplainRequest, ExplainTask
+from app.explain.decisions import Decision, DecisionWriter
+from app.registry.service import active_version
 from app.settings import Settings
 
 MOST_WORK = 300_000
 """Paths that one request may ask for: 1,000 records with 30 candidates and k = 10."""
 
 
-async def explain(resources: Resources, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
-    """The reply's JSON; every record's row is in the database before it is returned.
+@dataclass(frozen=True)
+class ExplainService:
+    """Answers requests. It is used on one event loop."""
 
-    The search begins with the version of the last time, and is begun anew in the rare case that another is active. One
-    that asks is never begun twice: what it asks is charged.
-    """
-    deadline = time.monotonic() + deadline_seconds(resources.settings, request.deadline_ms)
-    _check_size(resources.settings, request)
+    settings: Settings
+    database: Database
+    explainer: Explainer
+    decisions: DecisionWriter
 
-    async def attempt(version: AnyRow, model: str | None = None) -> bytes | None:
-        """The reply; with a model's name, None if another version is active under it."""
-        answer = await resources.explainer.explain(request.order(tenant_id, version.version_id, deadline))
+    async def explain(self, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
+        """The reply's JSON; every record's row is in the database before it is returned.
+
+        The request keeps the version that is active when it begins, also when another becomes active meanwhile.
+        """
+        deadline = time.monotonic() + deadline_seconds(self.settings, request.deadline_ms)
+        _check_size(self.settings, request)
+        version = await to_thread.run_sync(active_version, self.database, tenant_id, request.model)
+        answer = await self.explainer.explain(ExplainTask(request, tenant_id, version.version_id, deadline))
         ids = [uuid4() for _ in answer.records]
-        rows = _decisions(tenant_id, request_id, request, version.version_id, answer, ids)
-        written = await resources.decisions.write(rows, model)
-        return _reply(request_id, request, version, answer, ids) if written else None
-
-    last = None if request.max_queries else resources.active.last(tenant_id, request.model)
-    failure: Exception | None = None
-    if last is not None:
-        try:
-            reply = await attempt(last, request.model)
-            if reply is not None:
-                return reply
-        # Whatever it is, it counts only if this version was the one to ask.
-        except Exception as error:
-            failure = error
-    version = await resources.active.look_up(tenant_id, request.model)
-    if failure is not None and last is not None and version.version_id == last.version_id:
-        raise failure
-    reply = await attempt(version)
-    assert reply is not None
-    return reply
+        await self.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
+        return _reply(request_id, request, version, answer, ids)
 
 
 def deadline_seconds(settings: Settings, asked_ms: int | None) -> float:
@@ -75,8 +65,7 @@ def _decisions(
     answer: ExplainAnswer,
     ids: Sequence[UUID],
 ) -> list[Decision]:
-    now: datetime = utc_now()
-    order = to_json(request.document())
+    now, order = utc_now(), to_json(request.document())
     return [
         Decision(
             id=ids[position],
@@ -85,7 +74,7 @@ def _decisions(
             request_id=request_id,
             position=position,
             target=request.target,
-            record=to_json(record, inf_nan_mode="null"),
+            record=to_json(record),
             order=order,
             status=answered.status,
             answer=answered.body,

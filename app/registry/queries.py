@@ -1,9 +1,4 @@
-"""Queries on models and their versions, as they are shown and switched; published they are in model_versions.py.
-
-Queries on models and their versions, as far as a training publishes them.
-
-Queries of explaining: which version of a model answers, and where a version and its ensemble are.
-"""
+"""Queries on models and their versions: list and switch them, publish a new one, find the one that answers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +7,6 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
-from app.db.driver import Driver, Prepared
 from app.db.engine import insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
 from app.db.paging import PageOrder, RowPage, numbered_page, page
@@ -147,23 +141,16 @@ def active(connection: Connection, tenant_id: int, name: str) -> UUID | None:
 
 
 # Built once: every request asks for the active version, and to build the statement takes longer than to run it.
-_NAMED = (
+_ACTIVE = (
     select(ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model"))
-    .join(ModelRow, ModelRow.id == ModelVersion.model_id)
+    .join(ModelRow, ModelRow.active_version_id == ModelVersion.id)
     .where(ModelRow.tenant_id == bindparam("tenant_id"), ModelRow.name == bindparam("name"))
 )
-_ACTIVE = _NAMED.where(ModelRow.active_version_id == ModelVersion.id)
-_IS_ACTIVE = Prepared(_ACTIVE.where(ModelVersion.id == bindparam("version_id")))
 
 
 def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
     """version_id, number, model of the version that answers under the model's name; None if there is none."""
     return connection.execute(_ACTIVE, {"tenant_id": tenant_id, "name": name}).one_or_none()
-
-
-def is_active(driver: Driver, tenant_id: int, name: str, version_id: UUID) -> bool:
-    """Whether the version answers under the model's name."""
-    return driver.finds(_IS_ACTIVE, {"tenant_id": tenant_id, "name": name, "version_id": version_id})
 
 
 def list_active(connection: Connection, most: int) -> list[AnyRow]:

@@ -5,7 +5,7 @@ Every value that enters the project passes through `parse_value`: record by reco
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -111,6 +111,31 @@ def check_record(schema: Schema, record: Mapping[str, object]) -> Records:
             raise RecordError(f"Column '{feature.name}' {parsed.reason}.")
         row[0, position] = parsed
     return row
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRecords:
+    """What could be read: records (g, F), their places among the n given (g,), and what is wrong with others (n,)."""
+
+    records: Records
+    places: list[int]
+    errors: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+
+def read_each(schema: Schema, records: Sequence[Mapping[str, object]]) -> ReadRecords:
+    """Records by feature name, each checked by itself: a bad one is told apart from its neighbours."""
+    rows, places = [np.empty((0, len(schema.features)))], list[int]()
+    errors: list[str | None] = [None] * len(records)
+    for place, record in enumerate(records):
+        try:
+            rows.append(check_record(schema, record))
+            places.append(place)
+        except RecordError as error:
+            errors[place] = str(error)
+    return ReadRecords(np.concatenate(rows), places, errors)
 
 
 def from_records(schema: Schema, records: Records) -> list[dict[str, Value]]:

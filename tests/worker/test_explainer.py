@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 from uuid import UUID, uuid4
@@ -28,7 +27,7 @@ from app.ensembles.directory import describe
 from app.ensembles.endpoint import Endpoint, Layout
 from app.errors import ConflictError, UnavailableError
 from app.explain import remote
-from app.explain.contract import ExplainOrder
+from app.explain.contract import ExplainRequest, ExplainTask, RobustnessBody
 from app.explain.remote import RemoteExplainer
 from app.ledger.ledger import Ledger
 from app.main import create_app
@@ -125,6 +124,16 @@ class Site:
         }
         return self.client.post("/explain", json=body)
 
+    def task(self, lending: Lending, max_queries: int = 0) -> ExplainTask:
+        request = ExplainRequest(
+            model="loans",
+            records=lending.refused[:1],
+            target=APPROVED,
+            candidates=6,
+            robustness=RobustnessBody(max_queries=max_queries),
+        )
+        return ExplainTask(request, self.tenant_id, self.version_id)
+
     @property
     def seen(self) -> int:
         return self.lender.seen.get("cards", 0)
@@ -174,13 +183,13 @@ def test_a_version_that_becomes_active_is_loaded_before_anybody_asks(site: Site)
 def test_an_api_of_another_release_is_refused_in_words(
     site: Site, lending: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = ExplainOrder(site.tenant_id, site.version_id, lending.refused[:1], APPROVED, candidates=6)
+    task = site.task(lending)
     monkeypatch.setattr(remote, "VERSION", "1")
 
     async def send() -> None:
         explainer = RemoteExplainer([site.worker.url], KEY)
-        with pytest.raises(UnavailableError, match=r"speaks version 1 .* version 2: run both from the same release"):
-            await explainer.explain(order)
+        with pytest.raises(UnavailableError, match=r"speaks version 1 .* version 3: run both from the same release"):
+            await explainer.explain(task)
         state = await explainer.state()
         assert not state.ready and state.reason is not None and "from the same release" in state.reason
         await explainer.close()
@@ -194,24 +203,24 @@ def test_operations(site: Site) -> None:
     assert "recourse_batch_records" in httpx.get(site.worker.url + "/metrics", timeout=30).text
     assert httpx.head(site.worker.url + "/livez", timeout=30).status_code == 200
     assert httpx.get(site.worker.url + "/nothing", timeout=30).status_code == 404
-    assert httpx.get(site.worker.url + "/explain", timeout=30).status_code == 404
+    assert httpx.get(site.worker.url + "/explain", timeout=30).status_code == 405
 
 
 def test_an_order_with_queries_runs_once_and_only_with_the_key(site: Site, lending: Lending) -> None:
-    order = ExplainOrder(site.tenant_id, site.version_id, lending.refused[:1], APPROVED, candidates=6, max_queries=2)
+    task = site.task(lending, max_queries=2)
 
     async def send() -> None:
         explainer = RemoteExplainer([site.worker.url], KEY)
         stranger = RemoteExplainer([site.worker.url], "guessed")
         before = site.seen
         with pytest.raises(UnavailableError, match="key"):
-            await stranger.explain(order)
+            await stranger.explain(task)
         assert site.seen == before
-        first = await explainer.explain(order)
+        first = await explainer.explain(task)
         assert first.records[0].queries > 0
         with pytest.raises(ConflictError, match="already"):
-            await explainer.explain(order)
-        free = replace(order, max_queries=0)
+            await explainer.explain(task)
+        free = site.task(lending)
         assert await explainer.explain(free) == await explainer.explain(free)
         state = await explainer.state()
         assert (state.ready, state.workers) == (True, 1)

@@ -1,16 +1,7 @@
-"""Model versions in memory: the most recently used ones stay, and each is loaded once, however many orders want it.
-
-Where a resident explainer gets its versions: the row in the database, the folder in the artifact store.
-
-Versions are loaded before anybody asks for them: at the start those that are active, later those that become it.
-
-A version that is cold costs its first caller seconds, on a starved machine more than the deadline. What cannot be
-loaded is logged, and left to the order that wants it.
-"""
+"""Model versions in memory: read from the artifact store once, kept while they are used, loaded before anybody asks."""
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +12,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 import structlog
+from async_lru import alru_cache
 
 from app.artifacts import ArtifactStore
 from app.db.engine import Database
@@ -42,49 +34,37 @@ Key: TypeAlias = tuple[int, UUID]
 class LoadedVersion:
     """One version, ready to search, and the metered way to its ensemble.
 
-    `meter` blocks, and may raise an ArtifactError or a NotFoundError: an ensemble is opened when an order asks it.
+    `meter` blocks, and may raise an ArtifactError or a NotFoundError: an ensemble is opened when a task asks it.
     """
 
     model: RecourseModel
     meter: Callable[[], EnsembleMeter]
 
 
-class VersionShelf:
-    """At most `capacity` versions; the least recently used one goes first. Who runs with one keeps it to the end."""
+class VersionCache:
+    """At most `capacity` versions; the least recently used one goes first. Who runs with one keeps it to the end.
+
+    Each is loaded once, however many tasks want it at the same time; a load that failed is tried again by the next.
+    It is used on one event loop.
+    """
 
     def __init__(self, load: Callable[[int, UUID], LoadedVersion], capacity: int) -> None:
         """`load` blocks; it runs in a thread of its own."""
-        self._load = load
-        self._capacity = capacity
-        self._loads: OrderedDict[Key, asyncio.Task[LoadedVersion]] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
 
-    def __len__(self) -> int:
-        return len(self._loads)
+        @alru_cache(maxsize=capacity)
+        async def get(tenant_id: int, version_id: UUID) -> LoadedVersion:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, load, tenant_id, version_id)
 
-    async def take(self, tenant_id: int, version_id: UUID) -> LoadedVersion:
-        """The version, loaded if need be; a load that failed is tried again by the next order."""
-        key = (tenant_id, version_id)
-        load = self._loads.get(key)
-        if load is None or (load.done() and (load.cancelled() or load.exception() is not None)):
-            load = self._loads[key] = asyncio.create_task(self._in_thread(key))
-        self._loads.move_to_end(key)
-        while len(self._loads) > self._capacity:
-            self._loads.popitem(last=False)
-        try:
-            # Shielded: the order that asked first may go away, others wait for the same load.
-            return await asyncio.shield(load)
-        finally:
-            if load.done() and self._loads.get(key) is load and (load.cancelled() or load.exception() is not None):
-                del self._loads[key]
+        self.get = get
+
+    def __len__(self) -> int:
+        return self.get.cache_info().currsize
 
     def close(self) -> None:
         """Forget every version."""
-        self._loads.clear()
+        self.get.cache_clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _in_thread(self, key: Key) -> LoadedVersion:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._load, *key)
 
 
 READING = Lock()
@@ -96,10 +76,10 @@ class VersionSource:
     """Loads what a training published; it blocks."""
 
     def __init__(
-        self, database: Database, registry: EnsembleDirectory, store: ArtifactStore, device: str = "cpu"
+        self, database: Database, ensembles: EnsembleDirectory, store: ArtifactStore, device: str = "cpu"
     ) -> None:
         self._database = database
-        self._registry = registry
+        self._ensembles = ensembles
         self._store = store
         self._device = device
 
@@ -116,10 +96,10 @@ class VersionSource:
         with READING:
             model = load_model(folder, self._device)
         if row.ensemble_kind == "remote":
-            # Not kept: its row may change at any time, and the registry keeps what is open.
+            # Not kept: its row may change at any time, and the directory keeps what is open.
             schema = model.encoder.schema
-            return LoadedVersion(model, partial(self._registry.remote, tenant_id, row.ensemble_id, schema))
-        return LoadedVersion(model, _LocalMeter(self._registry, tenant_id, row, folder))
+            return LoadedVersion(model, partial(self._ensembles.remote, tenant_id, row.ensemble_id, schema))
+        return LoadedVersion(model, _LocalMeter(self._ensembles, tenant_id, row, folder))
 
     def active(self, most: int) -> list[Key]:
         """The versions of all tenants that answer now, the newest first, at most so many."""
@@ -130,8 +110,8 @@ class VersionSource:
 class _LocalMeter:
     """The ensemble that was saved with the model: loaded when it is first asked, then kept."""
 
-    def __init__(self, registry: EnsembleDirectory, tenant_id: int, row: AnyRow, folder: Path) -> None:
-        self._registry = registry
+    def __init__(self, ensembles: EnsembleDirectory, tenant_id: int, row: AnyRow, folder: Path) -> None:
+        self._ensembles = ensembles
         self._owner = (tenant_id, int(row.ensemble_id), str(row.ensemble_version))
         self._folder = folder
         self._meter: EnsembleMeter | None = None
@@ -142,21 +122,26 @@ class _LocalMeter:
             if self._meter is None:
                 with READING:
                     ensemble = load_ensemble_of(self._folder)
-                self._meter = self._registry.local(ensemble, *self._owner)
+                self._meter = self._ensembles.local(ensemble, *self._owner)
             return self._meter
 
 
 LOOK_SECONDS = 5.0
 START_SECONDS = 120.0
-"""After so long the explainer counts as ready, loaded or not: orders wait for what they need."""
+"""After so long the explainer counts as ready, loaded or not: tasks wait for what they need."""
 logger = structlog.get_logger("recourse.explain")
 
 
-class Warming:
-    """Fills a shelf. `find` blocks, and lists the active versions, the most important first."""
+class Preloader:
+    """Loads versions before anybody asks: at the start those that are active, later those that become it.
 
-    def __init__(self, shelf: VersionShelf, find: Callable[[], Sequence[Key]]) -> None:
-        self._shelf, self._find = shelf, find
+    A version that is not in memory costs its first caller seconds, on a busy machine more than the deadline. What
+    cannot be loaded is logged, and left to the task that wants it.
+    """
+
+    def __init__(self, versions: VersionCache, find: Callable[[], Sequence[Key]]) -> None:
+        """`find` blocks, and lists the active versions, the most important first."""
+        self._versions, self._find = versions, find
         self._until = time.monotonic() + START_SECONDS
         self._seen: set[Key] = set()
         self._left: int | None = None
@@ -176,7 +161,7 @@ class Warming:
                 await self._load([key for key in found if key not in self._seen])
                 # One that is no longer active is loaded anew when it becomes active again.
                 self._seen = set(found)
-            # The database is away, or what not: it must not end the warming.
+            # The database is away, or what not: it must not end the preloading.
             except Exception as error:
                 logger.warning("active models not found", reason=type(error).__name__, exc_info=error)
             await asyncio.sleep(LOOK_SECONDS)
@@ -186,7 +171,7 @@ class Warming:
             if self._left != 0:
                 self._left = len(keys) - place
             try:
-                version = await self._shelf.take(tenant_id, version_id)
+                version = await self._versions.get(tenant_id, version_id)
                 # The ensemble too: a verified search asks it.
                 await asyncio.to_thread(version.meter)
             # One version that is broken keeps no other one cold.

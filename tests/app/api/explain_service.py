@@ -22,7 +22,7 @@ from tests.app.api.conftest import client
 from tests.app.api.server import serving
 from tests.app.api.standins import Bell
 from tests.app.explain.published import Saved, activate, publish
-from worker.explain_server import ExplainerServer
+from worker.explain_server import make_app
 
 WORKER_KEY = "between us"
 MODEL = "loans"
@@ -95,6 +95,6 @@ def explain_service(settings: Settings, saved: tuple[Saved, Saved], workers: int
 def _worker(settings: Settings) -> Iterator[str]:
     database = open_database(settings.database)
     resident = open_resident(settings, database)
-    with serving(ExplainerServer(resident, WORKER_KEY, CollectorRegistry()), resident.close) as url:
+    with serving(make_app(resident, WORKER_KEY, CollectorRegistry()), resident.close) as url:
         yield url
     database.close()

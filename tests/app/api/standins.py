@@ -5,11 +5,11 @@ from uuid import UUID
 from app.explain.contract import (
     ExplainAnswer,
     ExplainerState,
-    ExplainOrder,
+    ExplainTask,
     RecordAnswer,
     VerifiedRecord,
     VerifyAnswer,
-    VerifyOrder,
+    VerifyTask,
 )
 
 
@@ -17,17 +17,20 @@ class SilentExplainer:
     """Verifies anything with the same votes, and finds no way for anybody."""
 
     def __init__(self) -> None:
-        self.verified: list[VerifyOrder] = []
+        self.verified: list[VerifyTask] = []
         self.ready = True
 
-    async def explain(self, order: ExplainOrder) -> ExplainAnswer:
-        body = b'{"status":"infeasible","counterfactuals":[],"diagnosis":null,"error":null,"queries":0}'
-        return ExplainAnswer((RecordAnswer("infeasible", 0, body),) * len(order.records))
+    def start(self) -> None:
+        return None
 
-    async def verify(self, order: VerifyOrder) -> VerifyAnswer:
-        self.verified.append(order)
+    async def explain(self, task: ExplainTask) -> ExplainAnswer:
+        body = b'{"status":"infeasible","counterfactuals":[],"diagnosis":null,"error":null,"queries":0}'
+        return ExplainAnswer((RecordAnswer("infeasible", 0, body),) * len(task.request.records))
+
+    async def verify(self, task: VerifyTask) -> VerifyAnswer:
+        self.verified.append(task)
         record = VerifiedRecord(probabilities=((0.25, 0.75),))
-        count = len(order.records)
+        count = len(task.records)
         return VerifyAnswer(("mlp",), ("no", "yes"), (record,) * count, charged=count, reused=0)
 
     async def state(self) -> ExplainerState:

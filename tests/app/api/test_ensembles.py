@@ -10,13 +10,14 @@ from anyio import to_thread
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
+from app.concurrency import Deadline
 from app.db.engine import Database
 from app.db.ledger_tables import EnsembleRow
 from app.ensembles import directory
 from app.explain import asking
+from app.explain.asking import AskService
 from app.explain.contract import VerifyAnswer
-from app.resources import ASKING_SHARE, Resources
-from models.data.records import Value
+from app.resources import ASKING_SHARE
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 from tests.app.explain.test_batcher import until
@@ -155,7 +156,7 @@ def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: d
     async def scenario() -> int:
         lender, seen = service.server.lender, len(service.server.lender.requests)
         asked = [
-            asyncio.create_task(asking.predict(service.resources, service.tenant_id, "scores", [{"income": number}]))
+            asyncio.create_task(service.resources.ask.predict(service.tenant_id, "scores", [{"income": number}]))
             for number in range(3)
         ]
         while len(lender.requests) < seen + 3:
@@ -173,13 +174,13 @@ def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
     """However many predictions the one asks for."""
     asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
 
-    def ask(resources: Resources, row: EnsembleRow, records: list[dict[str, Value]], deadline: float) -> VerifyAnswer:
+    def ask(service: AskService, row: EnsembleRow, records: list[object], deadline: Deadline) -> VerifyAnswer:
         asked.append(row.tenant_id)
         assert row.tenant_id == 2 or gate.wait(60)
         return said
 
     async def predict(tenant_id: int) -> VerifyAnswer:
-        return (await asking.predict(service.resources, tenant_id, "scores", [{"income": 1}])).answer
+        return (await service.resources.ask.predict(tenant_id, "scores", [{"income": 1}])).answer
 
     async def scenario() -> None:
         slow = [asyncio.create_task(predict(1)) for _ in range(40)]
@@ -188,7 +189,7 @@ def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
         gate.set()
         await asyncio.gather(*slow)
 
-    monkeypatch.setattr(asking, "_ask_remote", ask)
+    monkeypatch.setattr(AskService, "_ask_remote", ask)
     found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2)}
     monkeypatch.setattr(asking, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
     try:

@@ -72,8 +72,8 @@ def add_explanation(database: Database, tenant_id: int, version_id: UUID) -> UUI
         queries=0,
         created_at=utc_now(),
     )
-    with database.driving() as driver:
-        decisions.add_decisions(driver, [decision])
+    with database.writing() as connection:
+        decisions.add_decisions(connection, [decision])
     return decision.id
 
 

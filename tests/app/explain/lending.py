@@ -10,7 +10,7 @@ from app.db.engine import Database
 from app.ensembles.bought import AnswerOwner
 from app.ensembles.meter import EnsembleMeter
 from app.errors import NotFoundError
-from app.explain.contract import ExplainOrder
+from app.explain.contract import ExplainRequest, ExplainTask
 from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
 from models.data.records import Value, from_records
@@ -63,15 +63,8 @@ class OneLender:
             raise NotFoundError(f"there is no model version {version_id}")
         return LoadedVersion(self._model, self._open_meter)
 
-    def order(self, records: list[dict[str, Value]], max_queries: int = 0, seed: int = 0) -> ExplainOrder:
-        """Few candidates, so that a test is quick."""
-        return ExplainOrder(
-            self.customer.tenant_id,
-            self.version_id,
-            records,
-            APPROVED,
-            max_queries=max_queries,
-            min_agreement=0.6,
-            candidates=6,
-            seed=seed,
-        )
+    def task(self, records: list[dict[str, Value]], max_queries: int = 0, **options: object) -> ExplainTask:
+        """Few candidates, so that a test is quick; `options` are further fields of the request."""
+        robustness = {"min_agreement": 0.6, "max_queries": max_queries}
+        asked = {"model": "loans", "records": records, "target": APPROVED, "candidates": 6, "robustness": robustness}
+        return ExplainTask(ExplainRequest.model_validate(asked | options), self.customer.tenant_id, self.version_id)

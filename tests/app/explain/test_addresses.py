@@ -1,8 +1,10 @@
 """One name, several workers: each is asked, one that went is forgotten, and a silent name server takes none away."""
 
 import asyncio
+import math
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
@@ -16,9 +18,10 @@ from starlette.routing import Route
 
 from app.errors import DeadlineError, UnavailableError
 from app.explain import remote, workers
-from app.explain.contract import ExplainAnswer, ExplainerState, ExplainOrder, RecordAnswer, VerifyOrder
-from app.explain.remote import JOURNEYS, RemoteExplainer
+from app.explain.contract import ExplainAnswer, ExplainerState, ExplainRequest, ExplainTask, RecordAnswer, VerifyTask
+from app.explain.remote import RemoteExplainer
 from app.explain.workers import Addresses
+from models.errors import ConfigError
 
 STATE = ExplainerState(ready=True, reason=None, versions=1, queued_records=0, queue_limit=7, workers=1)
 
@@ -48,8 +51,14 @@ async def settled(found: Addresses) -> list[str]:
     return await found.current()
 
 
-def test_an_order_that_waits_behind_others_ends_at_its_own_deadline() -> None:
-    """Theirs may be minutes away, and they may be another tenant's."""
+def new_task(records: int = 1, seconds: float = math.inf) -> ExplainTask:
+    request = ExplainRequest(model="loans", records=[{"income": 1}] * records, target="yes")
+    return ExplainTask(request, 1, uuid4(), time.monotonic() + seconds)
+
+
+def test_a_task_that_a_silent_worker_has_ends_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with many others under way, whose deadlines are far."""
+    monkeypatch.setattr(remote, "SLACK_SECONDS", 0.2)
 
     hang_up = asyncio.Event()
 
@@ -60,15 +69,10 @@ def test_an_order_that_waits_behind_others_ends_at_its_own_deadline() -> None:
     async def scenario() -> None:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         explainer = RemoteExplainer([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"], None)
-
-        def order(records: int, seconds: float) -> ExplainOrder:
-            deadline = time.monotonic() + seconds
-            return ExplainOrder(1, uuid4(), [{"income": 1}] * records, "yes", deadline=deadline)
-
-        patient = [asyncio.create_task(explainer.explain(order(60, 300))) for _ in range(20)]
+        patient = [asyncio.create_task(explainer.explain(new_task(60, 300))) for _ in range(120)]
         await asyncio.sleep(0.1)
         with pytest.raises(DeadlineError):
-            await asyncio.wait_for(explainer.explain(order(1, 0.3)), 10)
+            await asyncio.wait_for(explainer.explain(new_task(1, 0.3)), 10)
         for task in patient:
             task.cancel()
         await asyncio.gather(*patient, return_exceptions=True)
@@ -94,10 +98,10 @@ def test_an_order_with_queries_that_failed_in_a_worker_goes_to_no_other() -> Non
         servers = [await asyncio.start_server(fail, "127.0.0.1", 0) for _ in range(2)]
         explainer = RemoteExplainer([f"http://127.0.0.1:{one.sockets[0].getsockname()[1]}" for one in servers], None)
         with pytest.raises(UnavailableError, match="what it asked is charged"):
-            await explainer.verify(VerifyOrder(1, uuid4(), [{"income": 1}]))
+            await explainer.verify(VerifyTask(1, uuid4(), [{"income": 1}]))
         assert len(seen) == 1
         with pytest.raises(UnavailableError, match="not an answer"):
-            await explainer.explain(ExplainOrder(1, uuid4(), [{"income": 1}], "yes"))
+            await explainer.explain(new_task())
         assert len(seen) == 3, "one without queries does no harm"
         await explainer.close()
         for server in servers:
@@ -106,40 +110,78 @@ def test_an_order_with_queries_that_failed_in_a_worker_goes_to_no_other() -> Non
     asyncio.run(scenario())
 
 
-def test_a_large_order_does_not_travel_in_the_place_of_small_ones() -> None:
-    """It takes a worker minutes; in the meantime others are answered in between."""
-    seen, go = list[str](), asyncio.Event()
+class Worker:
+    """A worker that finds nothing for anybody; it counts connections and who hung up while it waited."""
 
-    async def work(request: Request) -> Response:
-        seen.append(request.url.path)
-        orders = remote.read_explain_orders(await request.body()) if request.url.path.endswith("many") else []
-        if not orders or len(orders[0].records) > 1:
-            await go.wait()
-        answer = ExplainAnswer((RecordAnswer("infeasible", 0, b"{}"),))
-        return Response(remote.write_outcomes([answer] * len(orders)))
+    def __init__(self) -> None:
+        self.begun, self.dropped, self.go = 0, 0, asyncio.Event()
+        self.callers = set[tuple[str, int] | None]()
+        self.go.set()
 
+    async def explain(self, request: Request) -> Response:
+        self.begun += 1
+        self.callers.add(request.client and (request.client.host, request.client.port))
+        task = remote.read(ExplainTask, await request.body())
+        waiting = asyncio.create_task(self.go.wait())
+        while not waiting.done():
+            if await request.is_disconnected():
+                self.dropped += 1
+                break
+            await asyncio.sleep(0.01)
+        answer = ExplainAnswer((RecordAnswer("infeasible", 0, b"{}"),) * len(task.request.records))
+        return Response(remote.write(answer))
+
+
+def serving(worker: Worker, work: Callable[[RemoteExplainer], Awaitable[None]]) -> None:
     async def scenario() -> None:
-        app = Starlette(routes=[Route(path, work, methods=["POST"]) for path in ("/explain", "/explain-many")])
+        app = Starlette(routes=[Route("/explain", worker.explain, methods=["POST"])])
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
-        serving = asyncio.create_task(server.serve())
+        running = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.02)
         explainer = RemoteExplainer([f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"], None)
-        large = ExplainOrder(1, uuid4(), [{"income": 1}] * 1000, "yes", k=10)
-        waiting = [asyncio.create_task(explainer.explain(large)) for _ in range(3 * JOURNEYS)]
-        while len(seen) < JOURNEYS:
-            await asyncio.sleep(0.02)
-        small = await asyncio.wait_for(explainer.explain(ExplainOrder(1, uuid4(), [{"income": 1}], "yes")), 10)
-        assert small.records[0].status == "infeasible" and seen[-1] == "/explain-many"
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        go.set()
-        await explainer.close()
-        server.should_exit = True
-        await serving
+        try:
+            async with asyncio.timeout(30):
+                await work(explainer)
+        finally:
+            await explainer.close()
+            server.should_exit = True
+            await running
 
     asyncio.run(scenario())
+
+
+def test_a_connection_is_used_again() -> None:
+    worker = Worker()
+
+    async def work(explainer: RemoteExplainer) -> None:
+        for size in (1, 3, 2):
+            assert len((await explainer.explain(new_task(size))).records) == size
+        assert len(worker.callers) == 1
+
+    serving(worker, work)
+
+
+def test_who_gives_up_hangs_up_and_the_next_gets_its_own_answer() -> None:
+    worker = Worker()
+
+    async def work(explainer: RemoteExplainer) -> None:
+        worker.go.clear()
+        impatient = asyncio.create_task(explainer.explain(new_task(5)))
+        while not worker.begun:
+            await asyncio.sleep(0.01)
+        impatient.cancel()
+        while not worker.dropped:
+            await asyncio.sleep(0.01)
+        worker.go.set()
+        assert len((await explainer.explain(new_task(2))).records) == 2
+
+    serving(worker, work)
+
+
+def test_a_key_that_cannot_be_sent_is_told() -> None:
+    with pytest.raises(ConfigError, match="X-Worker-Key holds a line break"):
+        RemoteExplainer(["http://127.0.0.1:1"], "two\nlines")
 
 
 def test_a_name_is_every_address_that_it_has_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +204,7 @@ def test_every_worker_behind_a_name_is_counted(monkeypatch: pytest.MonkeyPatch) 
     NameServer(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.3")
 
     async def state(request: Request) -> Response:
-        return Response(remote.write_state(STATE))
+        return Response(remote.write(STATE))
 
     async def run() -> ExplainerState:
         with ExitStack() as stack:

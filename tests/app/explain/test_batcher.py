@@ -1,4 +1,4 @@
-"""The micro-batcher with an engine that only counts: who is searched with whom, in which order, and who is refused."""
+"""The micro-batcher with an engine that only counts: who is searched with whom, in which task, and who is refused."""
 
 import asyncio
 import math
@@ -13,14 +13,14 @@ import pytest
 
 from app.ensembles.meter import EnsembleMeter
 from app.errors import DeadlineError, OverloadedError, UnavailableError
-from app.explain.contract import ExplainAnswer, ExplainOrder, RecordAnswer
+from app.explain.contract import ExplainAnswer, ExplainRequest, ExplainTask, RecordAnswer
 from app.explain.engine.batcher import Batcher, BatchLimits
 from app.explain.engine.versions import LoadedVersion
 from models.errors import RecordError
 from models.model import RecourseModel
 
 Batch = tuple[LoadedVersion, list[int]]
-"""The version, and the number of records of each order."""
+"""The version, and the number of records of each task."""
 
 
 class CountingEngine:
@@ -31,14 +31,15 @@ class CountingEngine:
         self.gate = Event()
         self.gate.set()
 
-    def __call__(self, version: LoadedVersion, orders: Sequence[ExplainOrder]) -> Sequence[ExplainAnswer | Exception]:
-        self.batches.append((version, [len(order.records) for order in orders]))
+    def __call__(self, version: LoadedVersion, tasks: Sequence[ExplainTask]) -> Sequence[ExplainAnswer | Exception]:
+        requests = [task.request for task in tasks]
+        self.batches.append((version, [len(request.records) for request in requests]))
         assert self.gate.wait(60)
         return [
             RecordError("a bad one")
-            if order.target == "bad"
-            else ExplainAnswer(tuple(RecordAnswer("valid", 0, str(record["n"]).encode()) for record in order.records))
-            for order in orders
+            if request.target == "bad"
+            else ExplainAnswer(tuple(RecordAnswer("valid", 0, str(record["n"]).encode()) for record in request.records))
+            for request in requests
         ]
 
 
@@ -49,9 +50,12 @@ def new_version() -> LoadedVersion:
     return LoadedVersion(cast(RecourseModel, None), no_meter)
 
 
-def new_order(count: int, start: int = 0, target: str = "approved", deadline: float = math.inf) -> ExplainOrder:
+def new_task(
+    count: int, start: int = 0, deadline: float = math.inf, max_queries: int = 0, **options: object
+) -> ExplainTask:
     records = [{"n": start + position} for position in range(count)]
-    return ExplainOrder(1, UUID(int=0), records, target, deadline=deadline)
+    asked = {"model": "loans", "records": records, "target": "approved", "robustness": {"max_queries": max_queries}}
+    return ExplainTask(ExplainRequest.model_validate(asked | options), 1, UUID(int=0), deadline)
 
 
 def numbers(answer: ExplainAnswer) -> list[int]:
@@ -81,9 +85,9 @@ def test_orders_that_come_while_the_engine_is_busy_are_searched_together() -> No
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(records=16)), new_version()
         engine.gate.clear()
-        first = asyncio.create_task(batcher.submit(version, new_order(1), "kind"))
+        first = asyncio.create_task(batcher.submit(version, new_task(1)))
         await until(lambda: len(engine.batches) == 1)
-        others = [asyncio.create_task(batcher.submit(version, new_order(2, 10 * n), "kind")) for n in range(1, 4)]
+        others = [asyncio.create_task(batcher.submit(version, new_task(2, 10 * n))) for n in range(1, 4)]
         await asyncio.sleep(0)
         engine.gate.set()
         assert numbers(await first) == [0]
@@ -98,17 +102,17 @@ def test_an_idle_engine_starts_at_once_and_a_crowd_is_waited_for() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(wait=30.0)), new_version()
         for _ in range(3):
-            await asyncio.wait_for(batcher.submit(version, new_order(1), "kind"), 20)
+            await asyncio.wait_for(batcher.submit(version, new_task(1)), 20)
         engine.gate.clear()
-        crowd = [asyncio.create_task(batcher.submit(version, new_order(1), "kind")) for _ in range(4)]
+        crowd = [asyncio.create_task(batcher.submit(version, new_task(1))) for _ in range(4)]
         await until(lambda: len(engine.batches) == 4)
         engine.gate.set()
         await asyncio.gather(*crowd)
         # The last batch held three: the next ones wait for each other, and go when as many are there.
-        again = [asyncio.create_task(batcher.submit(version, new_order(1), "kind")) for _ in range(2)]
+        again = [asyncio.create_task(batcher.submit(version, new_task(1))) for _ in range(2)]
         await asyncio.sleep(0.05)
         assert len(engine.batches) == 5
-        await asyncio.wait_for(batcher.submit(version, new_order(1), "kind"), 20)
+        await asyncio.wait_for(batcher.submit(version, new_task(1)), 20)
         await asyncio.gather(*again)
         await batcher.close()
 
@@ -120,11 +124,11 @@ def test_the_wait_ends_by_itself() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(wait=0.01)), new_version()
         engine.gate.clear()
-        crowd = [asyncio.create_task(batcher.submit(version, new_order(1), "kind")) for _ in range(5)]
+        crowd = [asyncio.create_task(batcher.submit(version, new_task(1))) for _ in range(5)]
         await until(lambda: len(engine.batches) == 1)
         engine.gate.set()
         await asyncio.gather(*crowd)
-        await asyncio.wait_for(batcher.submit(version, new_order(1), "kind"), 20)
+        await asyncio.wait_for(batcher.submit(version, new_task(1)), 20)
         await batcher.close()
 
     run(scenario)
@@ -134,10 +138,10 @@ def test_other_kinds_and_other_versions_are_searched_apart_and_take_turns() -> N
     async def scenario(engine: CountingEngine) -> None:
         batcher, busy, other = Batcher(engine, BatchLimits(records=2)), new_version(), new_version()
         engine.gate.clear()
-        tasks = [asyncio.create_task(batcher.submit(busy, new_order(2), "kind")) for _ in range(4)]
+        tasks = [asyncio.create_task(batcher.submit(busy, new_task(2))) for _ in range(4)]
         await until(lambda: len(engine.batches) == 1)
-        tasks.append(asyncio.create_task(batcher.submit(other, new_order(1), "kind")))
-        tasks.append(asyncio.create_task(batcher.submit(other, new_order(1), "another kind")))
+        tasks.append(asyncio.create_task(batcher.submit(other, new_task(1))))
+        tasks.append(asyncio.create_task(batcher.submit(other, new_task(1, seed=1))))
         await asyncio.sleep(0)
         engine.gate.set()
         await asyncio.gather(*tasks)
@@ -152,9 +156,9 @@ def test_orders_that_ask_black_boxes_keep_nobody_waiting() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits()), new_version()
         engine.gate.clear()
-        asking = asyncio.create_task(batcher.submit(version, replace(new_order(1), max_queries=5), "asking"))
+        asking = asyncio.create_task(batcher.submit(version, new_task(1, max_queries=5)))
         await until(lambda: len(engine.batches) == 1)
-        quick = asyncio.create_task(batcher.submit(version, new_order(1), "kind"))
+        quick = asyncio.create_task(batcher.submit(version, new_task(1)))
         await until(lambda: len(engine.batches) == 2)
         engine.gate.set()
         await asyncio.gather(asking, quick)
@@ -166,11 +170,10 @@ def test_orders_that_ask_black_boxes_keep_nobody_waiting() -> None:
 def test_no_tenant_holds_all_threads_that_ask() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, slow, other = Batcher(engine, BatchLimits(asking=3, share=2)), new_version(), new_version()
-        asking = replace(new_order(1), max_queries=5)
         engine.gate.clear()
-        tasks = [asyncio.create_task(batcher.submit(slow, asking, kind)) for kind in range(4)]
+        tasks = [asyncio.create_task(batcher.submit(slow, new_task(1, max_queries=5, seed=seed))) for seed in range(4)]
         await until(lambda: len(engine.batches) == 2)
-        tasks.append(asyncio.create_task(batcher.submit(other, replace(asking, tenant_id=2), "kind")))
+        tasks.append(asyncio.create_task(batcher.submit(other, replace(new_task(1, max_queries=5), tenant_id=2))))
         await until(lambda: len(engine.batches) == 3)
         engine.gate.set()
         await asyncio.gather(*tasks)
@@ -184,9 +187,9 @@ def test_a_large_order_goes_in_pieces_and_lets_others_in_between() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(records=4)), new_version()
         engine.gate.clear()
-        large = asyncio.create_task(batcher.submit(version, new_order(11), "kind"))
+        large = asyncio.create_task(batcher.submit(version, new_task(11)))
         await until(lambda: len(engine.batches) == 1)
-        small = asyncio.create_task(batcher.submit(version, new_order(1, 100), "kind"))
+        small = asyncio.create_task(batcher.submit(version, new_task(1, 100)))
         await asyncio.sleep(0)
         engine.gate.set()
         assert numbers(await small) == [100]
@@ -202,13 +205,13 @@ def test_a_full_queue_refuses_and_an_answered_one_takes_again() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(queue=10)), new_version()
         engine.gate.clear()
-        waiting = asyncio.create_task(batcher.submit(version, new_order(8), "kind"))
+        waiting = asyncio.create_task(batcher.submit(version, new_task(8)))
         await until(lambda: batcher.pending == 8)
         with pytest.raises(OverloadedError, match="8 records wait"):
-            await batcher.submit(version, new_order(3), "kind")
+            await batcher.submit(version, new_task(3))
         engine.gate.set()
         await waiting
-        assert numbers(await batcher.submit(version, new_order(3), "kind")) == [0, 1, 2]
+        assert numbers(await batcher.submit(version, new_task(3))) == [0, 1, 2]
         assert batcher.pending == 0
         await batcher.close()
 
@@ -219,13 +222,13 @@ def test_too_late_or_cancelled_orders_are_not_run() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits()), new_version()
         with pytest.raises(DeadlineError):
-            await batcher.submit(version, new_order(1, deadline=time.monotonic() - 1), "kind")
+            await batcher.submit(version, new_task(1, deadline=time.monotonic() - 1))
         engine.gate.clear()
-        first = asyncio.create_task(batcher.submit(version, new_order(1), "kind"))
+        first = asyncio.create_task(batcher.submit(version, new_task(1)))
         await until(lambda: len(engine.batches) == 1)
-        late = asyncio.create_task(batcher.submit(version, new_order(2, deadline=time.monotonic() + 0.02), "kind"))
-        gone = asyncio.create_task(batcher.submit(version, new_order(3), "kind"))
-        kept = asyncio.create_task(batcher.submit(version, new_order(4), "kind"))
+        late = asyncio.create_task(batcher.submit(version, new_task(2, deadline=time.monotonic() + 0.02)))
+        gone = asyncio.create_task(batcher.submit(version, new_task(3)))
+        kept = asyncio.create_task(batcher.submit(version, new_task(4)))
         await asyncio.sleep(0.05)
         gone.cancel()
         await asyncio.sleep(0)
@@ -244,10 +247,10 @@ def test_one_order_s_error_is_its_own() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits()), new_version()
         engine.gate.clear()
-        first = asyncio.create_task(batcher.submit(version, new_order(1), "kind"))
+        first = asyncio.create_task(batcher.submit(version, new_task(1)))
         await until(lambda: len(engine.batches) == 1)
-        bad = asyncio.create_task(batcher.submit(version, new_order(1, target="bad"), "kind"))
-        good = asyncio.create_task(batcher.submit(version, new_order(1, 7), "kind"))
+        bad = asyncio.create_task(batcher.submit(version, new_task(1, target="bad")))
+        good = asyncio.create_task(batcher.submit(version, new_task(1, 7)))
         await asyncio.sleep(0)
         engine.gate.set()
         await first
@@ -263,12 +266,12 @@ def test_closing_finishes_what_waits_and_refuses_what_comes() -> None:
     async def scenario(engine: CountingEngine) -> None:
         batcher, version = Batcher(engine, BatchLimits(records=4)), new_version()
         engine.gate.clear()
-        waiting = [asyncio.create_task(batcher.submit(version, new_order(6, 10 * n), "kind")) for n in range(3)]
+        waiting = [asyncio.create_task(batcher.submit(version, new_task(6, 10 * n))) for n in range(3)]
         await until(lambda: len(engine.batches) == 1)
         closing = asyncio.create_task(batcher.close())
         await asyncio.sleep(0)
         with pytest.raises(UnavailableError):
-            await batcher.submit(version, new_order(1), "kind")
+            await batcher.submit(version, new_task(1))
         engine.gate.set()
         await closing
         assert [len(numbers(await one)) for one in waiting] == [6, 6, 6]

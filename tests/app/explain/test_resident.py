@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.concurrency import Deadline
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
-from app.explain.contract import ExplainAnswer, ExplainOrder, VerifyAnswer, VerifyOrder
+from app.explain.contract import ExplainAnswer, ExplainTask, VerifyAnswer, VerifyTask
 from app.explain.engine import batch, resident
-from app.explain.engine.batch import CountQueries, Outcome, ReadyOrder, parse_orders, run_batch
+from app.explain.engine.batch import CountQueries, Outcome, ReadyTask, read_tasks, run_batch
 from app.explain.engine.batcher import BatchLimits
 from app.explain.engine.resident import ResidentExplainer
 from app.explain.engine.versions import LoadedVersion
@@ -24,9 +23,8 @@ from app.ledger.ledger import Ledger
 from models.arrays import Records, Targets
 from models.config import SearchConfig, SearchMethodConfig
 from models.data.records import Value
-from models.data.schema import Direction
 from models.ensemble.protocol import Ensemble
-from models.errors import ConfigError, ConstraintError, QueryLimitError, SolverError, TargetError
+from models.errors import ConstraintError, QueryLimitError, SolverError, TargetError
 from models.model import RecourseModel
 from models.search.answers import Explanation
 from models.search.search import search
@@ -53,19 +51,19 @@ def bodies(answer: ExplainAnswer) -> list[bytes]:
 def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: Lending) -> None:
     """Byte for byte, with other constraints, targets and sizes beside it."""
     few = lending.refused
-    orders = [
-        lender.order(few[:1]),
-        lender.order(few[1:4]),
-        replace(lender.order(few[4:5]), immutable=("income",)),
-        replace(lender.order(few[5:7]), target=REFUSED),
-        replace(lender.order(few[7:9]), directions={"savings": Direction.UP}, ranges={"loan_months": (12, 60)}),
-        replace(lender.order(few[9:10]), k=2),
-        replace(lender.order(few[10:12]), trajectory=True),
+    tasks = [
+        lender.task(few[:1]),
+        lender.task(few[1:4]),
+        lender.task(few[4:5], constraints={"immutable": ["income"]}),
+        lender.task(few[5:7], target=REFUSED),
+        lender.task(few[7:9], constraints={"directions": {"savings": "up"}, "ranges": {"loan_months": [12, 60]}}),
+        lender.task(few[9:10], k=2),
+        lender.task(few[10:12], trajectory=True),
     ]
 
     async def work(explainer: ResidentExplainer) -> None:
-        alone = [bodies(await explainer.explain(order)) for order in orders]
-        crowd = await asyncio.gather(*(explainer.explain(order) for order in [*orders, *reversed(orders)]))
+        alone = [bodies(await explainer.explain(task)) for task in tasks]
+        crowd = await asyncio.gather(*(explainer.explain(task) for task in [*tasks, *reversed(tasks)]))
         assert [bodies(answer) for answer in crowd] == [*alone, *reversed(alone)]
         assert lender.loads == 1
         document = json.loads(alone[0][0])
@@ -80,7 +78,7 @@ def test_a_bad_record_gets_its_own_error(lender: OneLender, lending: Lending) ->
     bad: list[dict[str, Value]] = [{**good[0], "income": "much"}, {"age": 3}, {**good[0], "purpose": "yacht"}]
 
     async def work(explainer: ResidentExplainer) -> None:
-        answer = await explainer.explain(lender.order([good[0], *bad, good[1]]))
+        answer = await explainer.explain(lender.task([good[0], *bad, good[1]]))
         statuses = [record.status for record in answer.records]
         assert statuses[1:4] == ["error"] * 3
         assert "error" not in (statuses[0], statuses[4])
@@ -88,9 +86,9 @@ def test_a_bad_record_gets_its_own_error(lender: OneLender, lending: Lending) ->
         assert "not a number" in errors[1]
         assert "no column" in errors[2]
         assert "unknown category" in errors[3]
-        clean = await explainer.explain(lender.order(good))
+        clean = await explainer.explain(lender.task(good))
         assert bodies(clean) == [answer.records[0].body, answer.records[4].body]
-        only_bad = await explainer.explain(lender.order(bad))
+        only_bad = await explainer.explain(lender.task(bad))
         assert [record.status for record in only_bad.records] == ["error"] * 3
 
     run(lender, work)
@@ -99,27 +97,25 @@ def test_a_bad_record_gets_its_own_error(lender: OneLender, lending: Lending) ->
 def test_what_is_wrong_with_an_order_is_said_and_fails_nobody_else(lender: OneLender, lending: Lending) -> None:
     few = lending.refused[:2]
     wrong = [
-        (replace(lender.order(few), target="rich"), TargetError, "not a class"),
-        (replace(lender.order(few), immutable=("shoe size",)), ConstraintError, "no feature"),
-        (replace(lender.order(few), ranges={"income": (9e9, None)}), ConstraintError, "none of its values"),
-        (replace(lender.order(few), ranges={"income": (5000.0, 100.0)}), ConstraintError, "inverted"),
+        (lender.task(few, target="rich"), TargetError, "not a class"),
+        (lender.task(few, constraints={"immutable": ["shoe size"]}), ConstraintError, "no feature"),
+        (lender.task(few, constraints={"ranges": {"income": [9e9, None]}}), ConstraintError, "none of its values"),
+        (lender.task(few, constraints={"ranges": {"income": [5000.0, 100.0]}}), ConstraintError, "inverted"),
     ]
 
     async def work(explainer: ResidentExplainer) -> None:
-        tasks = [asyncio.create_task(explainer.explain(order)) for order, _, _ in wrong]
-        neighbour = asyncio.create_task(explainer.explain(lender.order(few)))
+        tasks = [asyncio.create_task(explainer.explain(task)) for task, _, _ in wrong]
+        neighbour = asyncio.create_task(explainer.explain(lender.task(few)))
         assert {record.status for record in (await neighbour).records} & {"valid", "infeasible", "already_target"}
         for task, (_, kind, message) in zip(tasks, wrong, strict=True):
             with pytest.raises(kind, match=message):
                 await task
-        with pytest.raises(ConfigError):
-            await explainer.explain(replace(lender.order(few), k=11))
         with pytest.raises(NotFoundError):
-            await explainer.explain(replace(lender.order(few), version_id=uuid4()))
+            await explainer.explain(replace(lender.task(few), version_id=uuid4()))
         with pytest.raises(NotFoundError):
-            await explainer.explain(replace(lender.order(few), tenant_id=lender.customer.tenant_id + 1))
+            await explainer.explain(replace(lender.task(few), tenant_id=lender.customer.tenant_id + 1))
         with pytest.raises(DeadlineError):
-            await explainer.explain(replace(lender.order(few), deadline=time.monotonic() - 1))
+            await explainer.explain(replace(lender.task(few), deadline=time.monotonic() - 1))
 
     run(lender, work)
 
@@ -127,11 +123,12 @@ def test_what_is_wrong_with_an_order_is_said_and_fails_nobody_else(lender: OneLe
 def test_a_frozen_feature_that_must_change_is_the_record_s_error(lender: OneLender, lending: Lending) -> None:
     incomes = sorted(float(record["income"] or 0) for record in lending.refused)
     middle = incomes[len(incomes) // 2]
-    order = replace(lender.order(lending.refused[:10]), immutable=("income",), ranges={"income": (middle, None)})
+    constraints = {"immutable": ["income"], "ranges": {"income": [middle, None]}}
+    task = lender.task(lending.refused[:10], constraints=constraints)
 
     async def work(explainer: ResidentExplainer) -> None:
-        answer = await explainer.explain(order)
-        below = [float(record["income"] or 0) < middle for record in order.records]
+        answer = await explainer.explain(task)
+        below = [float(record["income"] or 0) < middle for record in task.request.records]
         assert [record.status == "error" for record in answer.records] == below
         error = json.loads(answer.records[below.index(True)].body)["error"]
         assert "must not change" in error
@@ -145,14 +142,14 @@ def test_verified_orders_charge_what_the_black_box_saw(lender: OneLender, lendin
     ledger.set_limit(*owner, 1000)
 
     async def work(explainer: ResidentExplainer) -> None:
-        orders = [lender.order(lending.refused[n : n + 2], max_queries=4) for n in range(0, 12, 2)]
-        answers = await asyncio.gather(*(explainer.explain(order) for order in orders))
+        tasks = [lender.task(lending.refused[n : n + 2], max_queries=4) for n in range(0, 12, 2)]
+        answers = await asyncio.gather(*(explainer.explain(task) for task in tasks))
         asked = [record.queries for answer in answers for record in answer.records]
         assert all(0 < queries <= 4 for queries in asked)
         balance = ledger.balance(*owner)
         assert balance.reserved == 0
         assert balance.used == lender.cards.count <= sum(asked)
-        again = await explainer.explain(orders[0])
+        again = await explainer.explain(tasks[0])
         assert bodies(again) == bodies(answers[0])
         assert ledger.balance(*owner).used == balance.used
 
@@ -164,12 +161,12 @@ def test_only_orders_that_do_not_fit_are_refused(lender: OneLender, lending: Len
 
     async def work(explainer: ResidentExplainer) -> None:
         with pytest.raises(UnknownBudgetError):
-            await explainer.explain(lender.order(lending.refused[:1], max_queries=3))
+            await explainer.explain(lender.task(lending.refused[:1], max_queries=3))
         ledger.set_limit(*owner, 9)
-        blocker = asyncio.create_task(explainer.explain(lender.order(lending.refused[:8])))
+        blocker = asyncio.create_task(explainer.explain(lender.task(lending.refused[:8])))
         await asyncio.sleep(0)
-        orders = [lender.order(lending.refused[n : n + size], max_queries=3) for n, size in ((0, 2), (2, 4), (6, 1))]
-        outcomes = await asyncio.gather(*(explainer.explain(order) for order in orders), return_exceptions=True)
+        tasks = [lender.task(lending.refused[n : n + size], max_queries=3) for n, size in ((0, 2), (2, 4), (6, 1))]
+        outcomes = await asyncio.gather(*(explainer.explain(task) for task in tasks), return_exceptions=True)
         await blocker
         assert [isinstance(outcome, QueryLimitError) for outcome in outcomes] == [False, True, False]
         balance = ledger.balance(*owner)
@@ -183,10 +180,10 @@ def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lendi
     owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
     ledger.set_limit(*owner, 3)
     records: list[dict[str, Value]] = [*lending.refused[:2], {"age": 1}]
-    order = VerifyOrder(lender.customer.tenant_id, lender.version_id, records, APPROVED)
+    task = VerifyTask(lender.customer.tenant_id, lender.version_id, records, APPROVED)
 
     async def work(explainer: ResidentExplainer) -> None:
-        answer = await explainer.verify(order)
+        answer = await explainer.verify(task)
         assert (answer.charged, answer.reused) == (2, 0)
         assert answer.members == ("strict", "mild", "odd")
         first = answer.records[0]
@@ -194,12 +191,12 @@ def test_verify_asks_the_ensemble_as_it_is_now(lender: OneLender, lending: Lendi
         assert list(first.votes or ()) == yes
         assert first.agreement == pytest.approx(sum(yes) / 3)
         assert answer.records[2].error is not None
-        again = await explainer.verify(replace(order, target=None))
+        again = await explainer.verify(replace(task, target=None))
         assert (again.charged, again.reused) == (0, 2)
         assert again.records[0].votes is None
         assert again.records[0].probabilities == first.probabilities
         with pytest.raises(QueryLimitError):
-            await explainer.verify(replace(order, records=lending.refused[2:5]))
+            await explainer.verify(replace(task, records=lending.refused[2:5]))
 
     run(lender, work)
     assert ledger.balance(*owner).used == lender.cards.count == 2
@@ -210,16 +207,16 @@ def test_no_tenant_holds_all_threads_that_verify(
 ) -> None:
     asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
 
-    def ask(version: LoadedVersion, order: VerifyOrder, deadline: Deadline) -> VerifyAnswer:
-        asked.append(order.tenant_id)
-        assert order.tenant_id == 2 or gate.wait(60)
+    def ask(version: LoadedVersion, task: VerifyTask) -> VerifyAnswer:
+        asked.append(task.tenant_id)
+        assert task.tenant_id == 2 or gate.wait(60)
         return said
 
     async def work(explainer: ResidentExplainer) -> None:
-        order = VerifyOrder(1, lender.version_id, lending.refused[:1])
-        slow = [asyncio.create_task(explainer.verify(order)) for _ in range(20)]
+        task = VerifyTask(1, lender.version_id, lending.refused[:1])
+        slow = [asyncio.create_task(explainer.verify(task)) for _ in range(20)]
         await until(lambda: len(asked) == resident.ASKING_SHARE)
-        assert await asyncio.wait_for(explainer.verify(replace(order, tenant_id=2)), 30) is said
+        assert await asyncio.wait_for(explainer.verify(replace(task, tenant_id=2)), 30) is said
         gate.set()
         await asyncio.gather(*slow)
 
@@ -235,20 +232,20 @@ def test_no_tenant_holds_all_threads_that_verify(
 def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
     lender: OneLender, lending: Lending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch has the time of its most patient order; who is in more of a hurry does not wait for it."""
+    """The batch has the time of its most patient task; who is in more of a hurry does not wait for it."""
     gates, sizes = [Event(), Event()], list[int]()
 
-    def gated(version: LoadedVersion, orders: Sequence[ExplainOrder], count: CountQueries) -> list[Outcome]:
-        sizes.append(len(orders))
+    def gated(version: LoadedVersion, tasks: Sequence[ExplainTask], count: CountQueries) -> list[Outcome]:
+        sizes.append(len(tasks))
         assert gates[len(sizes) - 1].wait(60)
-        return run_batch(version, orders, count)
+        return run_batch(version, tasks, count)
 
     async def work(explainer: ResidentExplainer) -> None:
-        order = lender.order(lending.refused[:1])
-        first = asyncio.create_task(explainer.explain(order))
+        task = lender.task(lending.refused[:1])
+        first = asyncio.create_task(explainer.explain(task))
         await until(lambda: len(sizes) == 1)
-        hasty = asyncio.create_task(explainer.explain(replace(order, deadline=time.monotonic() + 1.0)))
-        patient = asyncio.create_task(explainer.explain(order))
+        hasty = asyncio.create_task(explainer.explain(replace(task, deadline=time.monotonic() + 1.0)))
+        patient = asyncio.create_task(explainer.explain(task))
         await asyncio.sleep(0)
         gates[0].set()
         await first
@@ -270,7 +267,7 @@ def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
 def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
     lender: OneLender, lending: Lending, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two orders break off after they were charged: together first, then each half until a record is alone."""
+    """Two tasks break off after they were charged: together first, then each half until a record is alone."""
     owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
     ledger.set_limit(*owner, 1000)
     failures: list[Exception] = [RuntimeError("a fault of ours"), SolverError("no end"), SolverError("no end")]
@@ -284,8 +281,8 @@ def test_charged_is_what_the_ledger_has_when_a_search_is_repeated(
         return found
 
     monkeypatch.setattr(batch, "search", break_off)
-    orders = [lender.order(lending.refused[n : n + 2], max_queries=4) for n in (0, 2)]
-    outcomes = batch.run_batch(lender.load(lender.customer.tenant_id, lender.version_id), orders)
+    tasks = [lender.task(lending.refused[n : n + 2], max_queries=4) for n in (0, 2)]
+    outcomes = batch.run_batch(lender.load(lender.customer.tenant_id, lender.version_id), tasks)
     answers = [outcome for outcome in outcomes if isinstance(outcome, ExplainAnswer)]
     assert not failures and len(answers) == 2
     charged = [record.charged for answer in answers for record in answer.records]
@@ -300,7 +297,7 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     """Its neighbour gets the answer that it would get alone."""
     owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
     ledger.set_limit(*owner, 1000)
-    patient, other = (lender.order(lending.refused[n : n + 2], max_queries=10) for n in (0, 2))
+    patient, other = (lender.task(lending.refused[n : n + 2], max_queries=10) for n in (0, 2))
     hasty = replace(other, deadline=time.monotonic() + 5.0)
     predict = lender.cards.predict_proba
 
@@ -316,9 +313,9 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     assert ledger.balance(*owner).used == lender.cards.count
 
     cards = lending.scorecards()
-    (ready,) = parse_orders(lending.model, [patient])
-    assert isinstance(ready, ReadyOrder)
-    alone = search(lending.model, ready.target, ready.feasible, batch.config_of(patient), cards)
+    (ready,) = read_tasks(lending.model, [patient])
+    assert isinstance(ready, ReadyTask)
+    alone = search(lending.model, ready.target, ready.feasible, patient.request.search_config(), cards)
     its_own = rows_of(cards.asked)
     assert rows_of(later) and rows_of(later) < its_own and not rows_of([first]) <= its_own
     assert sum(record.charged for record in answer.records) == len(its_own)

@@ -17,7 +17,7 @@ from app.ensembles import directory
 from app.ensembles.directory import EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError
-from app.explain.engine.versions import LoadedVersion, VersionShelf, VersionSource
+from app.explain.engine.versions import LoadedVersion, VersionCache, VersionSource
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.data.schema import Schema
@@ -50,18 +50,18 @@ class CountingLoader:
 def test_each_is_loaded_once_and_the_least_recently_used_leaves() -> None:
     async def scenario() -> None:
         loader = CountingLoader()
-        shelf = VersionShelf(loader, capacity=2)
-        first, again = await asyncio.gather(shelf.take(1, UUID(int=1)), shelf.take(1, UUID(int=1)))
+        cache = VersionCache(loader, capacity=2)
+        first, again = await asyncio.gather(cache.get(1, UUID(int=1)), cache.get(1, UUID(int=1)))
         assert first is again
-        await shelf.take(1, UUID(int=2))
-        assert await shelf.take(1, UUID(int=1)) is first
-        await shelf.take(1, UUID(int=3))
-        assert len(shelf) == 2
-        assert await shelf.take(1, UUID(int=1)) is first
+        await cache.get(1, UUID(int=2))
+        assert await cache.get(1, UUID(int=1)) is first
+        await cache.get(1, UUID(int=3))
+        assert len(cache) == 2
+        assert await cache.get(1, UUID(int=1)) is first
         assert loader.loads == [1, 2, 3]
-        await shelf.take(1, UUID(int=2))
+        await cache.get(1, UUID(int=2))
         assert loader.loads == [1, 2, 3, 2]
-        shelf.close()
+        cache.close()
 
     asyncio.run(scenario())
 
@@ -70,17 +70,17 @@ def test_a_failed_load_is_tried_again_and_a_cancelled_wait_fails_nobody() -> Non
     async def scenario() -> None:
         loader = CountingLoader()
         loader.failing = {1}
-        shelf = VersionShelf(loader, capacity=2)
+        cache = VersionCache(loader, capacity=2)
         with pytest.raises(ArtifactError):
-            await shelf.take(1, UUID(int=1))
-        assert len(shelf) == 0
-        impatient = asyncio.create_task(shelf.take(1, UUID(int=1)))
-        patient = asyncio.create_task(shelf.take(1, UUID(int=1)))
+            await cache.get(1, UUID(int=1))
+        assert len(cache) == 0
+        impatient = asyncio.create_task(cache.get(1, UUID(int=1)))
+        patient = asyncio.create_task(cache.get(1, UUID(int=1)))
         await asyncio.sleep(0)
         impatient.cancel()
         assert isinstance(await patient, LoadedVersion)
         assert loader.loads == [1, 1]
-        shelf.close()
+        cache.close()
 
     asyncio.run(scenario())
 

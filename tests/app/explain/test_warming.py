@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from app.artifacts import open_store
 from app.commands.serve_run import _open_explainer
 from app.db.engine import Database
-from app.explain.contract import ExplainOrder
+from app.explain.contract import ExplainRequest, ExplainTask
 from app.explain.engine import versions
 from app.explain.engine.resident import ResidentExplainer
 from app.explain.engine.versions import Key, LoadedVersion
@@ -160,13 +160,15 @@ def test_the_embedded_service_starts_warm(
 
     async def whole() -> None:
         explainer = _open_explainer(settings, database, Metrics())
+        explainer.start()
         assert not (await explainer.state()).ready
         async with asyncio.timeout(120):
             while not (await explainer.state()).ready:
                 await asyncio.sleep(0.05)
         assert (await explainer.state()).versions == 1
-        order = ExplainOrder(customer.tenant_id, version_id, lending.refused[:1], APPROVED, candidates=4)
-        assert (await explainer.explain(order)).records[0].status != "error"
+        request = ExplainRequest(model="loans", records=lending.refused[:1], target=APPROVED, candidates=4)
+        task = ExplainTask(request, customer.tenant_id, version_id)
+        assert (await explainer.explain(task)).records[0].status != "error"
         await explainer.close()
 
     asyncio.run(whole())
