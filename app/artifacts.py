@@ -54,7 +54,7 @@ class ArtifactStore:
     def seal_folder(self, name: str, write: Callable[[Path], str]) -> str:
         """Let `write` make a sealed folder under that name; its content hash.
 
-        It writes whole or not at all by itself (models/sealed.py), so that a local store needs no copy of it.
+        It writes whole or not at all by itself (models/storage/sealed.py), so that a local store needs no copy of it.
         """
         self._place(name)
         if self._local is not None:

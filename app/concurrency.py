@@ -1,10 +1,7 @@
-"""How much time a request has left.
+"""Waiting on a caller's behalf: until a deadline or a hang-up, within a tenant's share of threads and live streams.
 
-Callers who hang up: what they asked for is dropped, so that nobody waits for an answer that nobody reads.
-
-Threads in which black boxes are waited for. No tenant holds all of them: slow models keep nobody else waiting.
-
-What keeps live streams in bounds: how many a tenant may have, and whether their callers may still listen.
+`Deadline` and `until` say how much time is left. `unless_gone` drops the work of a caller who hung up. `SharedThreads`
+wait for black boxes, and no tenant holds all of them. `StreamLimit` and `StillAuthorised` keep live streams in bounds.
 """
 
 import asyncio

@@ -125,7 +125,7 @@ def run_training(bench: Bench) -> UUID:
         with boxes.meter:
             # Not in a `with` of its own: whatever interrupts the job, the next process goes on with its reservation.
             asked = boxes.meter.open(0, reservation=reservation)
-            bench.progress.queries = lambda: before + asked.spent
+            bench.progress.queries = lambda: before + asked.charged
             product = _make(bench, request, plan, study, boxes, asked)
             bench.progress.show("publish")
             version_id = publish(bench.held, bench.store, job.model_name, request.activate, product)

@@ -1,7 +1,4 @@
-"""/budgets: limits, burn-down, audit.
-
-Bodies of /budgets.
-"""
+"""/budgets: limits, what was used over time, and the ledger."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -13,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from app.api.dependencies import AdminCaller, Caller, DatabaseDep, KeyedRoute, LedgerDep, Page, PageQuery
 from app.api.problems import WITH_BODY, problems
-from app.db.ledger_tables import Kind, Period
+from app.db.ledger_tables import EntryType, Period
 from app.ensembles import budgets
 from app.ensembles.budgets import NamedBalance
 from app.fields import Body, NameInPath
@@ -129,7 +126,7 @@ class EntryAnswer(BaseModel):
     at: datetime
     ensemble: str
     period: str
-    kind: Kind
+    kind: EntryType
     reservation: UUID | None
     query_limit: int
     reserved: int

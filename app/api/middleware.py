@@ -1,6 +1,6 @@
-"""The largest body, before it is read and while it is; compressed ones are not opened at all.
+"""Around every request: its id, its line in the log, its time in the metrics, its largest body, the net for errors.
 
-Around every request: its id, its line in the log, its time in the metrics, and the last net for what fails.
+A body that is too large is refused before it is read and while it is; compressed ones are not opened at all.
 """
 
 import re

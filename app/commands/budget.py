@@ -70,7 +70,7 @@ def expire() -> None:
     """Close the reservations of crashed processes: charge what they dispatched, release the rest."""
     with closing(open_database(Settings().database)) as database:
         closed = Ledger(database).expire()
-    charged, released = sum(s.charged for s in closed), sum(s.released for s in closed)
+    charged, released = sum(s.dispatched for s in closed), sum(s.released for s in closed)
     typer.echo(f"{len(closed)} reservations expired: {charged} queries charged, {released} released")
 
 

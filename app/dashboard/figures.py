@@ -1,8 +1,6 @@
-"""What only the dashboard asks for: figures beside a budget, the ledger newest first, and budgets as they fall.
+"""What only the dashboard asks for: figures beside a budget, the ledger newest first, budgets as they change.
 
-The figures beside a budget: what became of its queries, and how long it will last.
-
-When a budget will be used up, if it goes on as it did: the pace of the last days, or since its first query.
+The figures say what became of a budget's queries, and when it will be used up at the pace of the last days.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +18,7 @@ from app.api.dependencies import Caller, DatabaseDep, KeyedRoute, LedgerDep, Liv
 from app.api.problems import Refusals
 from app.concurrency import StillAuthorised
 from app.db.engine import Database
-from app.db.ledger_tables import Kind
+from app.db.ledger_tables import EntryType
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import utc_now
 from app.ensembles.budgets import find_ensemble, list_budgets
@@ -100,7 +98,7 @@ def show_ledger(
     ensemble: NameInPath,
     caller: Caller,
     database: DatabaseDep,
-    kind: Kind | None = None,
+    kind: EntryType | None = None,
     since: Moment = None,
     until: Moment = None,
     before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,

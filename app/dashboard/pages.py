@@ -1,10 +1,7 @@
-"""The pages: the frame comes from here, what moves is fetched by their scripts from the JSON API.
+"""The dashboard's pages, /sign-in and /sign-out; what changes on a page its script fetches from the JSON API.
 
-A page and the JSON beside it share an address: whoever asks for HTML, as a browser does, gets the page.
-
-The dashboard's routes. They come first: a page's route steps aside for whoever does not ask for HTML.
-
-/sign-in and /sign-out. A key is exchanged for a session; other sites can neither sign people in nor out.
+A page and the JSON beside it share an address: its route comes first, and matches only requests for HTML.
+Signing in exchanges a key for a session; other sites can neither sign people in nor out.
 """
 
 from collections.abc import Callable, Coroutine

@@ -1,8 +1,6 @@
-"""Templates, and the headers of every page: nothing inline, nothing from another host, no frames.
+"""Templates with their filters, the headers of every page, and its assets under addresses that hold a hash.
 
-Style sheets, scripts and pictures, and Plotly from its Python package: each address holds a hash of the content.
-
-Values in the words of people: numbers with separators, days, names of features, what a status means.
+Nothing is inline, nothing comes from another host, nothing may be framed.
 """
 
 import gzip

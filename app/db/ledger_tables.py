@@ -1,6 +1,6 @@
-"""The ledger's tables and the root of all; the service's are in service_tables.py. Each row belongs to a tenant.
+"""The tables of ensembles, budgets, reservations, ledger entries and bought answers. Each row belongs to a tenant.
 
-The migrations must match these files, and a test compares them.
+The migrations must match this file and tables.py, and a test compares them.
 """
 
 from datetime import datetime
@@ -42,7 +42,7 @@ class State(StrEnum):
     EXPIRED = "expired"
 
 
-class Kind(StrEnum):
+class EntryType(StrEnum):
     """What a ledger entry records."""
 
     OPEN = "open"
@@ -75,7 +75,7 @@ class EnsembleRow(Tables):
     endpoints: Mapped[Document | None] = mapped_column(DOCUMENT)
     """Where a remote ensemble is, without its credentials."""
     credentials: Mapped[str | None] = mapped_column(Text)
-    """The credential of each endpoint, encrypted; see app/keys.py."""
+    """The credential of each endpoint, encrypted; see app/auth/keyring.py."""
 
 
 class Budget(Tables):
@@ -146,7 +146,7 @@ class ReservationRow(Tables):
     closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
-class Entry(Tables):
+class LedgerEntry(Tables):
     """One line of the ledger: what it added to each counter. Triggers refuse to change or delete it.
 
     No foreign keys: they would slow down the busiest path, the step that writes an entry has just read the rows that it

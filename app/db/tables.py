@@ -1,11 +1,9 @@
-"""Column types that behave alike on SQLite and on Postgres.
+"""The tables of the service: tenants, keys, data sets, jobs, models, explanations; ledger_tables.py has the ledger's.
 
-The tables of the service: keys, data sets, jobs, models, explanations. They share the metadata of tables.py.
+Column types behave alike on SQLite and on Postgres. `owned` is the one way to read a tenant's rows.
 
 `models.active_version_id` and `jobs.model_version_id` have no foreign key: the tables would point at each other in a
 circle, and the rows that they name are never deleted.
-
-The one way to read a tenant's rows: whatever else a query asks for, it begins here.
 """
 
 from datetime import UTC, datetime
@@ -257,7 +255,7 @@ class ModelVersion(Tables):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
-class Explanation(Tables):
+class ExplanationRow(Tables):
     """The decision record of one explained record: what was asked, what was answered, what it cost."""
 
     __tablename__ = "explanations"

@@ -1,7 +1,4 @@
-"""Answers already bought, kept in the database: the same record and ensemble version is never paid for twice.
-
-Queries on bought answers: what is paid for is never paid for again.
-"""
+"""Answers already bought, kept in the database: the same record and ensemble version is never charged twice."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
-"""A remote endpoint, and one call to it: pinned address, no redirects, caps on time and size.
+"""One call to one endpoint of the Open Inference Protocol v2: records as a request, a response as probabilities.
 
-Open Inference Protocol v2: records as a request, a response as probabilities.
+The address is pinned, redirects are not followed, time and size have caps. Which addresses may be called is decided in
+address.py.
 """
 
 import asyncio

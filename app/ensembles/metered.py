@@ -1,8 +1,8 @@
-"""The metered proxy: the only way to reach a black box.
+"""The metered proxy: the only way to the lender's models, and the place where a member that fails is asked again.
 
-How an ensemble is asked, and what it answered.
-
-The queries that one request may make.
+For each record: is its answer bought already (app/ensembles/bought.py)? If not, charge the query in the ledger first
+(`Allowance`), then ask the members; one that fails in passing is asked again, and each further try is charged too. Too
+few answers are an EnsembleError. Black boxes are in app/ensembles/blackbox.py.
 """
 
 import time
@@ -113,16 +113,16 @@ class Allowance:
         self._ensemble_id = ensemble_id
         self._maximum = maximum
         self._reservation = reservation
-        self._spent = 0
+        self._dispatched = 0
 
     @property
     def reservation(self) -> Reservation | None:
         return self._reservation
 
     @property
-    def spent(self) -> int:
-        """Queries dispatched through this allowance."""
-        return self._spent
+    def dispatched(self) -> int:
+        """Queries charged through this allowance."""
+        return self._dispatched
 
     def dispatch(self, count: int) -> None:
         """Charge `count` queries, before they are made; an error means that none of them may be made."""
@@ -131,7 +131,7 @@ class Allowance:
                 raise QueryLimitError(f"{count} queries were asked for, but none are left to this request: stop")
             self._reservation = self._ledger.reserve(self._tenant_id, self._ensemble_id, self._maximum)
         self._ledger.dispatch(self._reservation, count)
-        self._spent += count
+        self._dispatched += count
 
     def settle(self) -> Settlement | None:
         """Give back what was not used; None if nothing was ever reserved."""
@@ -184,9 +184,9 @@ class MeteredEnsemble:
                 raise
 
     @property
-    def spent(self) -> int:
+    def charged(self) -> int:
         """Queries charged so far."""
-        return self._allowance.spent
+        return self._allowance.dispatched
 
     @property
     def reused(self) -> int:
@@ -213,16 +213,16 @@ class MeteredEnsemble:
         self._charges = np.zeros(len(keys), dtype=np.intp)
         rows = dict(zip(keys, records, strict=True))
         votes = self._cache.find(list(rows))
-        spent_before = self._allowance.spent
+        before_all = self._allowance.dispatched
         missing: dict[str, MissingVote] = {}
         asked, costs = 0, dict.fromkeys(rows, 0)
         try:
             for members, chunk in self._purchases(list(rows), votes):
-                asked, before = asked + len(chunk), self._allowance.spent
+                asked, before = asked + len(chunk), self._allowance.dispatched
                 try:
                     missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
                 finally:
-                    costs |= dict.fromkeys(chunk, (self._allowance.spent - before) // len(chunk))
+                    costs |= dict.fromkeys(chunk, (self._allowance.dispatched - before) // len(chunk))
         finally:
             # A record that stands twice in a call is paid for once, with its first copy.
             self._charges = np.array([costs.pop(key, 0) for key in keys], dtype=np.intp)
@@ -230,7 +230,7 @@ class MeteredEnsemble:
         self._reused += len(keys) - asked
         nothing = np.empty((len(self.member_names), 0, len(self.classes)))
         answered = np.stack([votes[key] for key in keys], axis=1) if keys else nothing
-        charged = self._allowance.spent - spent_before
+        charged = self._allowance.dispatched - before_all
         return MeteredAnswer(answered, tuple(missing.values()), charged, reused=len(keys) - asked)
 
     def _purchases(self, keys: list[bytes], votes: dict[bytes, Votes]) -> list[tuple[tuple[int, ...], list[bytes]]]:

@@ -14,7 +14,7 @@ from sqlalchemy.types import NullType, TypeDecorator
 
 from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
-from app.db.tables import AnyRow, Explanation, ModelRow, ModelVersion
+from app.db.tables import AnyRow, ExplanationRow, ModelRow, ModelVersion
 
 
 class JsonText(TypeDecorator[bytes]):
@@ -49,7 +49,7 @@ FIELDS = tuple(Decision.__dataclass_fields__)
 TEXTS = ("record", "order", "answer")
 WRITTEN = table(
     "explanations",
-    *(column(name, JsonText() if name in TEXTS else Explanation.__table__.c[name].type) for name in FIELDS),
+    *(column(name, JsonText() if name in TEXTS else ExplanationRow.__table__.c[name].type) for name in FIELDS),
 )
 
 _ADD = insert(WRITTEN)
@@ -63,8 +63,8 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision]) -> None
 
 def find_decision(connection: Connection, tenant_id: int, explanation_id: UUID) -> AnyRow | None:
     """The whole row with `model`, `version` and `digest`, or None."""
-    statement = _with_model(Explanation.__table__.c).where(
-        Explanation.tenant_id == tenant_id, Explanation.id == explanation_id
+    statement = _with_model(ExplanationRow.__table__.c).where(
+        ExplanationRow.tenant_id == tenant_id, ExplanationRow.id == explanation_id
     )
     return connection.execute(statement).one_or_none()
 
@@ -77,22 +77,22 @@ def decisions_page(
     order: PageOrder,
 ) -> RowPage:
     """The tenant's explanations without records and answers, newest first; of one model, of one status, or all."""
-    columns = [part for part in Explanation.__table__.c if part.name not in TEXTS]
-    statement = _with_model(columns).where(Explanation.tenant_id == tenant_id)
+    columns = [part for part in ExplanationRow.__table__.c if part.name not in TEXTS]
+    statement = _with_model(columns).where(ExplanationRow.tenant_id == tenant_id)
     if model is not None:
         statement = statement.where(ModelRow.name == model)
     if status is not None:
-        statement = statement.where(Explanation.status == status)
-    return page(connection, Explanation.__table__, statement, order)
+        statement = statement.where(ExplanationRow.status == status)
+    return page(connection, ExplanationRow.__table__, statement, order)
 
 
 def count_outcomes(connection: Connection, tenant_id: int, ensemble_id: int) -> list[AnyRow]:
     """(status, records, queries) of everything that was explained with the ensemble."""
     statement = (
-        select(Explanation.status, func.count().label("records"), func.sum(Explanation.queries).label("queries"))
-        .join(ModelVersion, ModelVersion.id == Explanation.model_version_id)
-        .where(Explanation.tenant_id == tenant_id, ModelVersion.ensemble_id == ensemble_id)
-        .group_by(Explanation.status)
+        select(ExplanationRow.status, func.count().label("records"), func.sum(ExplanationRow.queries).label("queries"))
+        .join(ModelVersion, ModelVersion.id == ExplanationRow.model_version_id)
+        .where(ExplanationRow.tenant_id == tenant_id, ModelVersion.ensemble_id == ensemble_id)
+        .group_by(ExplanationRow.status)
     )
     return list(connection.execute(statement))
 
@@ -100,7 +100,7 @@ def count_outcomes(connection: Connection, tenant_id: int, ensemble_id: int) -> 
 def _with_model(columns: Iterable[ColumnElement[object]]) -> Select[*tuple[object, ...]]:
     named = ModelRow.name.label("model"), ModelVersion.number.label("version"), ModelVersion.digest.label("digest")
     statement: Select[*tuple[object, ...]] = select(*columns, *named)
-    return statement.join(ModelVersion, ModelVersion.id == Explanation.model_version_id).join(
+    return statement.join(ModelVersion, ModelVersion.id == ExplanationRow.model_version_id).join(
         ModelRow, ModelRow.id == ModelVersion.model_id
     )
 

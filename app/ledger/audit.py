@@ -1,9 +1,4 @@
-"""Proof that the ledger's sums equal the rows; what does not is named.
-
-The ledger as CSV, for auditors.
-
-How a budget was used over time, for charts.
-"""
+"""For auditors: proof that the ledger's sums equal its rows, the ledger as CSV, and how a budget was used over time."""
 
 import csv
 from collections.abc import Iterator
@@ -15,7 +10,7 @@ from itertools import accumulate
 from sqlalchemy import Connection, func, select
 
 from app.db.engine import Database
-from app.db.ledger_tables import Account, Entry, Kind, ReservationRow, State
+from app.db.ledger_tables import Account, EntryType, LedgerEntry, ReservationRow, State
 from app.db.tables import AnyRow
 from app.ledger.queries import Step, all_entries, dispatched_by_step, sums_by_account
 
@@ -56,7 +51,8 @@ def _held_by_account(connection: Connection) -> dict[int, AnyRow]:
 
 def _reservations(connection: Connection) -> Iterator[str]:
     """Each reservation was made once, closed at most once, and its dispatches add up."""
-    closing = Entry.kind.in_((Kind.SETTLE.value, Kind.EXPIRE.value))
+    reserving = LedgerEntry.kind == EntryType.RESERVE.value
+    closing = LedgerEntry.kind.in_((EntryType.SETTLE.value, EntryType.EXPIRE.value))
     statement = (
         select(
             ReservationRow.id,
@@ -64,11 +60,11 @@ def _reservations(connection: Connection) -> Iterator[str]:
             ReservationRow.amount,
             ReservationRow.dispatched,
             ReservationRow.state,
-            func.coalesce(func.sum(Entry.dispatched), 0).label("booked"),
+            func.coalesce(func.sum(LedgerEntry.dispatched), 0).label("booked"),
             func.count().filter(closing).label("closings"),
-            func.coalesce(func.sum(Entry.reserved).filter(Entry.kind == Kind.RESERVE.value), 0).label("granted"),
+            func.coalesce(func.sum(LedgerEntry.reserved).filter(reserving), 0).label("granted"),
         )
-        .outerjoin(Entry, Entry.reservation_id == ReservationRow.id)
+        .outerjoin(LedgerEntry, LedgerEntry.reservation_id == ReservationRow.id)
         .group_by(ReservationRow.id)
     )
     for row in connection.execute(statement):
@@ -81,13 +77,13 @@ def _reservations(connection: Connection) -> Iterator[str]:
 def _orphans(connection: Connection) -> Iterator[str]:
     """Each entry names an account of its tenant, and a reservation of that account if it names one."""
     statement = (
-        select(Entry.id, Entry.tenant_id)
-        .outerjoin(Account, (Account.id == Entry.account_id) & (Account.tenant_id == Entry.tenant_id))
+        select(LedgerEntry.id, LedgerEntry.tenant_id)
+        .outerjoin(Account, (Account.id == LedgerEntry.account_id) & (Account.tenant_id == LedgerEntry.tenant_id))
         .outerjoin(
             ReservationRow,
-            (ReservationRow.id == Entry.reservation_id) & (ReservationRow.account_id == Entry.account_id),
+            (ReservationRow.id == LedgerEntry.reservation_id) & (ReservationRow.account_id == LedgerEntry.account_id),
         )
-        .where(Account.id.is_(None) | (Entry.reservation_id.is_not(None) & ReservationRow.id.is_(None)))
+        .where(Account.id.is_(None) | (LedgerEntry.reservation_id.is_not(None) & ReservationRow.id.is_(None)))
     )
     for entry_id, tenant_id in connection.execute(statement):
         yield f"entry {entry_id} of tenant {tenant_id} names an account or a reservation that is not there"

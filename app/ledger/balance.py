@@ -1,7 +1,4 @@
-"""Periods of a budget, in UTC: which one a moment falls in, and when it ends.
-
-What the ledger answers with.
-"""
+"""What the ledger answers with, and the periods of a budget, in UTC: which one a moment falls in, when it ends."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -68,7 +65,7 @@ class Settlement:
 
     reservation_id: UUID
     state: State
-    charged: int
+    dispatched: int
     released: int
 
 

@@ -99,14 +99,14 @@ class Ledger:
         if amount < 1:
             raise ConfigError(f"a reservation of {amount} queries makes no sense: reserve 1 or more")
         reservation = Reservation(reservation_id or uuid4(), tenant_id, fence=1, amount=amount)
-        if self._hold(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id):
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
         self._write(lambda connection: _open_period(connection, tenant_id, ensemble_id, self._clock()))
-        if self._hold(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id):
             return reservation
         self.expire()
-        if self._hold(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id):
             return reservation
         balance = self.balance(tenant_id, ensemble_id)
         raise QueryLimitError(
@@ -175,21 +175,21 @@ class Ledger:
             )
         return Reservation(reservation_id, tenant_id, taken.fence, taken.amount)
 
-    def _hold(self, reservation: Reservation, ensemble_id: int) -> bool:
-        def hold(connection: Connection) -> bool:
+    def _reserve(self, reservation: Reservation, ensemble_id: int) -> bool:
+        def take(connection: Connection) -> bool:
             now = self._clock()
             keys = period_keys(now)
             owner = (reservation.tenant_id, ensemble_id, reservation.id)
-            return steps.hold(connection, *owner, reservation.amount, keys, now, now + self._lease)
+            return steps.reserve(connection, *owner, reservation.amount, keys, now, now + self._lease)
 
         try:
-            held = self._step(hold)
+            reserved = self._step(take)
         except IntegrityError:
             if self._find(reservation) is None:
                 raise
-            held = True
+            reserved = True
         # A try whose answer was lost with the connection may have been committed, and taken the units itself.
-        return held or self._find(reservation) is not None
+        return reserved or self._find(reservation) is not None
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
@@ -263,7 +263,7 @@ def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: 
 
 
 def _settlement(reservation_id: UUID, state: State, row: AnyRow) -> Settlement:
-    return Settlement(reservation_id, state, charged=row.dispatched, released=row.amount - row.dispatched)
+    return Settlement(reservation_id, state, dispatched=row.dispatched, released=row.amount - row.dispatched)
 
 
 def _no_budget(tenant_id: int, ensemble_id: int) -> UnknownBudgetError:

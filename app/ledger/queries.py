@@ -1,8 +1,6 @@
-"""Queries on accounts: the counters of one budget in one period.
+"""Queries on budgets (a tenant's limit on an ensemble), accounts (its counters in one period) and the ledger's entries.
 
-Queries on budgets: the limit that a tenant sets on an ensemble.
-
-Queries on the ledger's entries: append and read; there is nothing else to do with them.
+Entries are appended and read; nothing else is done with them. What moves a counter is in steps.py.
 """
 
 from collections.abc import Iterator
@@ -29,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute
 
 from app.db.engine import insert_for, insert_or_ignore
-from app.db.ledger_tables import Account, Budget, EnsembleRow, Entry, Kind, Period
+from app.db.ledger_tables import Account, Budget, EnsembleRow, EntryType, LedgerEntry, Period
 from app.db.paging import PageOrder, RowPage, numbered_page
 from app.db.tables import BIG_ID, AnyRow
 
@@ -66,7 +64,7 @@ def open_account(
         reserved=0,
     )
     if made is not None:
-        append_limit(connection, tenant_id, made.id, Kind.OPEN, query_limit, now)
+        append_limit(connection, tenant_id, made.id, EntryType.OPEN, query_limit, now)
 
 
 def change_limits(
@@ -89,7 +87,7 @@ def change_limits(
             .where(Account.id == account_id)
             .values(query_limit=limit, ceiling=case((promised > limit, promised), else_=limit))
         )
-        append_limit(connection, tenant_id, account_id, Kind.LIMIT, limit - before, now)
+        append_limit(connection, tenant_id, account_id, EntryType.LIMIT, limit - before, now)
 
 
 def find_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
@@ -140,7 +138,7 @@ class Step(StrEnum):
 
 def entry_from(
     source: FromClause,
-    kind: Kind,
+    kind: EntryType,
     account_id: ColumnElement[int],
     reservation_id: BindParameter[UUID],
     tenant_id: BindParameter[int],
@@ -161,15 +159,15 @@ def entry_from(
         "dispatched": dispatched,
         "used": used,
     }
-    return insert(Entry).from_select(list(values), select(*values.values()).select_from(source))
+    return insert(LedgerEntry).from_select(list(values), select(*values.values()).select_from(source))
 
 
 def append_limit(
-    connection: Connection, tenant_id: int, account_id: int, kind: Kind, query_limit: int, at: datetime
+    connection: Connection, tenant_id: int, account_id: int, kind: EntryType, query_limit: int, at: datetime
 ) -> None:
     """Record by how much an account's limit changed."""
     connection.execute(
-        insert(Entry).values(
+        insert(LedgerEntry).values(
             tenant_id=tenant_id,
             account_id=account_id,
             kind=kind.value,
@@ -185,23 +183,23 @@ def append_limit(
 def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
     """account -> (account_id, query_limit, reserved, dispatched, used), each summed over its entries."""
     statement = select(
-        Entry.account_id,
-        func.sum(Entry.query_limit).label("query_limit"),
-        func.sum(Entry.reserved).label("reserved"),
-        func.sum(Entry.dispatched).label("dispatched"),
-        func.sum(Entry.used).label("used"),
-    ).group_by(Entry.account_id)
+        LedgerEntry.account_id,
+        func.sum(LedgerEntry.query_limit).label("query_limit"),
+        func.sum(LedgerEntry.reserved).label("reserved"),
+        func.sum(LedgerEntry.dispatched).label("dispatched"),
+        func.sum(LedgerEntry.used).label("used"),
+    ).group_by(LedgerEntry.account_id)
     return {row.account_id: row for row in connection.execute(statement)}
 
 
 def entries_page(connection: Connection, tenant_id: int, ensemble_id: int, order: PageOrder) -> RowPage:
     """The tenant's entries for one ensemble, oldest first, with the names that a reader needs."""
-    return numbered_page(connection, Entry.id, _named(tenant_id, ensemble_id), order)
+    return numbered_page(connection, LedgerEntry.id, _named(tenant_id, ensemble_id), order)
 
 
 def all_entries(connection: Connection, tenant_id: int, ensemble_id: int) -> Iterator[RowMapping]:
     """All of them, read as they are consumed, whatever their number."""
-    statement = _named(tenant_id, ensemble_id).order_by(Entry.id)
+    statement = _named(tenant_id, ensemble_id).order_by(LedgerEntry.id)
     yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
 
 
@@ -211,41 +209,41 @@ def newest_entries(
     ensemble_id: int,
     before: int | None,
     limit: int,
-    kind: Kind | None = None,
+    kind: EntryType | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> list[RowMapping]:
     """The same, newest first, for people: from the entry before `before` on, of one kind, in [since, until)."""
-    statement = _named(tenant_id, ensemble_id).order_by(Entry.id.desc()).limit(limit)
+    statement = _named(tenant_id, ensemble_id).order_by(LedgerEntry.id.desc()).limit(limit)
     if before is not None:
-        statement = statement.where(Entry.id < before)
+        statement = statement.where(LedgerEntry.id < before)
     if kind is not None:
-        statement = statement.where(Entry.kind == kind.value)
+        statement = statement.where(LedgerEntry.kind == kind.value)
     if since is not None:
-        statement = statement.where(Entry.at >= since)
+        statement = statement.where(LedgerEntry.at >= since)
     if until is not None:
-        statement = statement.where(Entry.at < until)
+        statement = statement.where(LedgerEntry.at < until)
     return list(connection.execute(statement).mappings())
 
 
 def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
     columns: tuple[ColumnElement[Any] | InstrumentedAttribute[Any], ...] = (
-        Entry.id,
-        Entry.at,
+        LedgerEntry.id,
+        LedgerEntry.at,
         EnsembleRow.name.label("ensemble"),
         Account.period_key.label("period"),
-        Entry.kind,
-        Entry.reservation_id.label("reservation"),
-        Entry.query_limit,
-        Entry.reserved,
-        Entry.dispatched,
-        Entry.used,
+        LedgerEntry.kind,
+        LedgerEntry.reservation_id.label("reservation"),
+        LedgerEntry.query_limit,
+        LedgerEntry.reserved,
+        LedgerEntry.dispatched,
+        LedgerEntry.used,
     )
     statement: Select[*tuple[Any, ...]] = select(*columns)
     return (
-        statement.join(Account, Account.id == Entry.account_id)
+        statement.join(Account, Account.id == LedgerEntry.account_id)
         .join(EnsembleRow, EnsembleRow.id == Account.ensemble_id)
-        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(LedgerEntry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
     )
 
 
@@ -255,14 +253,14 @@ def dispatched_by_step(
     """(beginning of the step, in UTC; queries asked in it) for [since, until), oldest first."""
     hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
     if connection.dialect.name == "sqlite":
-        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", Entry.at)
+        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", LedgerEntry.at)
     else:
-        begin = func.to_char(func.timezone("UTC", Entry.at), f"YYYY-MM-DD {hour[1]}:00:00")
+        begin = func.to_char(func.timezone("UTC", LedgerEntry.at), f"YYYY-MM-DD {hour[1]}:00:00")
     steps = (
-        select(begin.label("begin"), Entry.dispatched)
-        .join(Account, Account.id == Entry.account_id)
-        .where(Entry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
-        .where(Entry.kind == Kind.DISPATCH.value, Entry.at >= since, Entry.at < until)
+        select(begin.label("begin"), LedgerEntry.dispatched)
+        .join(Account, Account.id == LedgerEntry.account_id)
+        .where(LedgerEntry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(LedgerEntry.kind == EntryType.DISPATCH.value, LedgerEntry.at >= since, LedgerEntry.at < until)
         .subquery()
     )
     statement = select(steps.c.begin, func.sum(steps.c.dispatched)).group_by(steps.c.begin).order_by(steps.c.begin)

@@ -1,6 +1,7 @@
-"""Queries on reservations: each change is one guarded step that writes its ledger entry too.
+"""Each change of a reservation (reserve, dispatch, settle, expire) as one guarded atomic step.
 
-A guarded UPDATE and the rows that must follow it, as one atomic step.
+A `Guarded` step is an UPDATE whose WHERE is the ledger's invariant (see ledger.py), and the rows that must follow it,
+the entry of the ledger among them. Where the guard finds no row nothing is changed, and no query may be made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from app.db.ledger_tables import Account, Budget, Kind, ReservationRow, State
+from app.db.ledger_tables import Account, Budget, EntryType, ReservationRow, State
 from app.db.tables import BIG_ID, AnyRow, UtcDateTime
 from app.ledger.queries import entry_from
 
@@ -127,8 +128,8 @@ def _new_reservation(account: FromClause) -> Insert:
     return insert(ReservationRow).from_select(list(values), select(*values.values()).select_from(account))
 
 
-def _after_hold(account: FromClause) -> list[Follower]:
-    entry = entry_from(account, Kind.RESERVE, account.c.id, RESERVATION, TENANT, NOW, reserved=COUNT)
+def _after_reserve(account: FromClause) -> list[Follower]:
+    entry = entry_from(account, EntryType.RESERVE, account.c.id, RESERVATION, TENANT, NOW, reserved=COUNT)
     return [_new_reservation(account), entry]
 
 
@@ -145,7 +146,7 @@ def _open_with_units() -> Guard:
 
 
 def _after_dispatch(row: FromClause) -> list[Follower]:
-    return [entry_from(row, Kind.DISPATCH, row.c.account_id, RESERVATION, TENANT, NOW, dispatched=COUNT)]
+    return [entry_from(row, EntryType.DISPATCH, row.c.account_id, RESERVATION, TENANT, NOW, dispatched=COUNT)]
 
 
 def _closing(state: State) -> Guard:
@@ -160,7 +161,7 @@ def _closing(state: State) -> Guard:
     )
 
 
-def _after_close(row: FromClause, kind: Kind) -> list[Follower]:
+def _after_close(row: FromClause, kind: EntryType) -> list[Follower]:
     """What was dispatched is used for good; the whole amount is no longer reserved."""
     charge = (
         update(Account)
@@ -171,13 +172,13 @@ def _after_close(row: FromClause, kind: Kind) -> list[Follower]:
     return [charge, entry_from(row, kind, row.c.account_id, RESERVATION, TENANT, NOW, reserved=released, used=used)]
 
 
-HOLD = Guarded(_account_with_room(), _after_hold)
+RESERVE = Guarded(_account_with_room(), _after_reserve)
 DISPATCH = Guarded(_open_with_units(), _after_dispatch)
-SETTLE = Guarded(_closing(State.SETTLED), lambda row: _after_close(row, Kind.SETTLE))
-EXPIRE = Guarded(_closing(State.EXPIRED), lambda row: _after_close(row, Kind.EXPIRE))
+SETTLE = Guarded(_closing(State.SETTLED), lambda row: _after_close(row, EntryType.SETTLE))
+EXPIRE = Guarded(_closing(State.EXPIRED), lambda row: _after_close(row, EntryType.EXPIRE))
 
 
-def hold(
+def reserve(
     connection: Connection,
     tenant_id: int,
     ensemble_id: int,
@@ -199,7 +200,7 @@ def hold(
         "now": now,
         "expires": expires_at,
     }
-    return HOLD.run(connection, parameters) is not None
+    return RESERVE.run(connection, parameters) is not None
 
 
 def dispatch(

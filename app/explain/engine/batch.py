@@ -218,7 +218,7 @@ def _search_together(
                 billed = BilledEnsemble(ensemble, bill, Deadline(min(ends)))
                 found = _search_each(version.model, target, feasible, config, billed, bill)
             finally:
-                count(ensemble.spent, ensemble.reused)
+                count(ensemble.charged, ensemble.reused)
     else:
         found = _search_each(version.model, target, feasible, config, None, bill)
     starts = np.cumsum([0, *(len(one.rows) for one in ready)]).tolist()

@@ -54,7 +54,7 @@ def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
 
     with database.reading() as connection:
         assert bought.find_bought(connection, owner, [b"k" * 32]) == {}
-    assert ledger.settle(reservation).charged == 3
+    assert ledger.settle(reservation).dispatched == 3
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).used == 3
     assert check_ledger(database) == []
 

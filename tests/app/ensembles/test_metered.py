@@ -70,7 +70,7 @@ def test_it_is_an_ensemble_and_charges_each_record_once(
     np.testing.assert_allclose(first, formula(np.vstack([records, records[:3]])), rtol=1e-12)
     np.testing.assert_array_equal(second.probabilities, first[:, :7][:, ::-1])
     assert (second.charged, second.reused) == (0, 7)
-    assert (ensemble.spent, ensemble.reused, lender.records_seen) == (7, 10, 7)
+    assert (ensemble.charged, ensemble.reused, lender.records_seen) == (7, 10, 7)
     assert used(ledger, customer) == (7, 0), "the rest of the reservation is released"
     assert check_ledger(database) == []
 
@@ -117,7 +117,7 @@ def test_a_call_that_fails_knows_what_it_cost(meter: Meter) -> None:
         with pytest.raises(QueryLimitError):
             ensemble.predict_proba(some_records(10))
         assert charges_of(ensemble, 10).tolist() == [1] * 4 + [0] * 6
-        assert ensemble.spent == 4
+        assert ensemble.charged == 4
 
 
 def test_an_empty_request_costs_nothing(meter: Meter, ledger: Ledger, customer: Customer) -> None:

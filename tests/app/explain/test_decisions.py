@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from app.db.engine import Database
-from app.db.tables import Explanation, utc_now
+from app.db.tables import ExplanationRow, utc_now
 from app.explain.decisions import Decision, DecisionWriter
 from tests.app.conftest import Customer
 from tests.app.explain.test_service import publish
@@ -62,7 +62,7 @@ class Desk:
 
     def written(self) -> int:
         with self.database.reading() as connection:
-            statement = select(func.count()).where(Explanation.tenant_id == self.tenant_id)
+            statement = select(func.count()).where(ExplanationRow.tenant_id == self.tenant_id)
             return connection.execute(statement).scalar_one()
 
 

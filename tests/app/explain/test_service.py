@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from app.db.engine import Database
-from app.db.tables import Explanation, utc_now
+from app.db.tables import ExplanationRow, utc_now
 from app.errors import NotFoundError
 from app.explain import decisions
 from app.explain.contract import ExplainAnswer, ExplainRequest, ExplainTask
@@ -74,9 +74,9 @@ class Lender:
 
     def written(self) -> list[UUID]:
         """The versions of the decision records, in the task that they were written."""
-        statement = select(Explanation.model_version_id).where(Explanation.tenant_id == self.customer.tenant_id)
+        statement = select(ExplanationRow.model_version_id).where(ExplanationRow.tenant_id == self.customer.tenant_id)
         with self.database.reading() as connection:
-            return list(connection.scalars(statement.order_by(Explanation.created_at)))
+            return list(connection.scalars(statement.order_by(ExplanationRow.created_at)))
 
 
 @pytest.fixture

@@ -105,12 +105,12 @@ def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: C
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
     lossy.lost = 1
     ledger.dispatch(reservation, 2)
-    assert ledger.settle(reservation).charged == 4
+    assert ledger.settle(reservation).dispatched == 4
 
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
     lossy.lost = 10**6
     with pytest.raises(LedgerUnavailableError, match=r"0 s \(server closed the connection unexpectedly\)"):
         Ledger(lossy, patience=timedelta(0)).dispatch(reservation, 1)
     lossy.lost = 0
-    assert ledger.settle(reservation).charged == 1
+    assert ledger.settle(reservation).dispatched == 1
     assert check_ledger(lossy) == []

@@ -61,7 +61,7 @@ def test_a_reservation_runs_its_course(ledger: Ledger, customer: Customer, datab
     ledger.dispatch(reservation, 2)
     assert counters(ledger, customer) == (0, 6)
     settlement = ledger.settle(reservation)
-    assert (settlement.state, settlement.charged, settlement.released) == (State.SETTLED, 4, 2)
+    assert (settlement.state, settlement.dispatched, settlement.released) == (State.SETTLED, 4, 2)
     assert counters(ledger, customer) == (4, 0)
     assert ledger.settle(reservation) == settlement, "a second settle changes nothing"
     assert counters(ledger, customer) == (4, 0)
@@ -114,7 +114,7 @@ def test_expiry_charges_what_was_dispatched(ledger: Ledger, customer: Customer, 
     with pytest.raises(ReservationError, match="overdue since"):
         ledger.dispatch(reservation, 1)
     (settlement,) = ledger.expire()
-    assert (settlement.state, settlement.charged, settlement.released) == (State.EXPIRED, 4, 2)
+    assert (settlement.state, settlement.dispatched, settlement.released) == (State.EXPIRED, 4, 2)
     assert counters(ledger, customer) == (4, 0)
     assert ledger.settle(reservation) == settlement, "settling later finds it closed"
     with pytest.raises(ReservationError, match="is expired since"):
@@ -152,7 +152,7 @@ def test_the_old_owner_can_do_nothing_after_a_takeover(ledger: Ledger, customer:
         with pytest.raises(ReservationError, match=r"taken over \(fence 2, ours is 1\)"):
             attempt()
     ledger.dispatch(new, 5)
-    assert ledger.settle(new).charged == 6
+    assert ledger.settle(new).dispatched == 6
     with pytest.raises(ReservationError, match="not open"):
         ledger.take_over(customer.tenant_id, old.id)
 

@@ -140,7 +140,7 @@ class LedgerMachine(RuleBasedStateMachine):
         settlement = self.ledger.settle(reservation)
         if promise.is_open:
             self.books.close(promise)
-        assert (settlement.charged, settlement.released) == (promise.dispatched, promise.amount - promise.dispatched)
+        assert (settlement.dispatched, settlement.released) == (promise.dispatched, promise.amount - promise.dispatched)
 
     @rule(target=reservations, reservation=reservations)
     def take_over(self, reservation: Reservation) -> Reservation | MultipleResults[Reservation]:
