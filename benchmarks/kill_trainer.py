@@ -19,9 +19,10 @@ from app.db import migrations
 from app.db.engine import open_database
 from app.ledger.audit import check_ledger
 from tests.app.conftest import new_customer
-from tests.app.servers import new_database, postgres_url
+from tests.patience import wait_until
+from tests.servers.postgres import new_database, postgres_url
+from tests.servers.worker import Site, changed, make_site
 from tests.worker.lender import Lender, lending, reachable, register
-from tests.worker.site import Site, changed, make_site, wait_until
 from tests.worker.test_kill import QUERIES, finish_under_fire
 
 RESULT = Path(__file__).parent / "results" / "kill_trainer.json"

@@ -31,7 +31,7 @@ from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
-from tests.app.servers import new_database, own_postgres
+from tests.servers.postgres import new_database, own_postgres
 
 RESULTS = Path(__file__).parent / "results"
 BUDGETS = 100

@@ -1,4 +1,4 @@
-"""What every test may use: the folder of public data sets, and reproducible property tests."""
+"""What every test may use: the folder of public data sets, reproducible property tests; and the marks of all tests."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,41 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.patience import PATIENCE
+
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("suite")
+
+SLOW = (
+    "tests/system/",
+    "tests/worker/",
+    "tests/app/ensembles/test_mlserver.py",
+    "tests/benchmarks/experiments/",
+    "tests/benchmarks/test_quality.py",
+    "tests/benchmarks/test_speed.py",
+    "tests/benchmarks/test_service.py",
+)
+"""Tests of whole processes and whole runs: `make check` leaves them out, `make test` does not."""
+DATABASES = ("database_url", "empty_database_url", "shared_database_url")
+"""The fixtures that give a test its database, SQLite or Postgres."""
+BOTH_DATABASES = ("tests/app/db/", "tests/app/ledger/", "tests/app/train/test_jobs.py", "tests/app/test_idempotency.py")
+"""Here SQL differs between the databases, or races do: `make check` runs them on Postgres too, the others on SQLite."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks that follow from a test's place and its fixtures, and a time limit that follows the machine."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        postgres = "postgres" in (params.get(name) for name in DATABASES)
+        browser = "browser" in item.fixturenames
+        for name, wanted in (("postgres", postgres), ("browser", browser)):
+            if wanted:
+                item.add_marker(name)
+        if browser or item.nodeid.startswith(SLOW) or (postgres and not item.nodeid.startswith(BOTH_DATABASES)):
+            item.add_marker("slow")
+        item.add_marker(pytest.mark.timeout(float(config.getini("timeout")) * PATIENCE))
 
 
 @pytest.fixture(scope="session")

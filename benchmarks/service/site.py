@@ -32,7 +32,7 @@ from models.datasets.loans import loans
 from models.errors import RecordError
 from models.storage.artifact import load_model
 from models.storage.sealed import check_seal
-from tests.app.explain.published import Saved, publish
+from tests.published import Saved, publish
 
 Mode = Literal["embedded", "workers"]
 MODEL, TARGET = "loans", "approved"

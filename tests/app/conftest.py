@@ -14,7 +14,7 @@ from app.db.engine import Database, open_database
 from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
-from tests.app.servers import new_database, postgres_url
+from tests.servers.postgres import new_database, postgres_url
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from app.concurrency import SharedThreads
-from tests.app.explain.test_batcher import until
+from tests.patience import until
 
 
 def test_no_tenant_holds_all_threads() -> None:

@@ -16,8 +16,8 @@ from app.ledger.ledger import Ledger
 from app.resources import Resources, gather
 from app.settings import Settings
 from app.train import jobs
-from tests.app.api.standins import Bell, SilentExplainer
 from tests.app.conftest import Customer
+from tests.fakes.service import Bell, SilentExplainer
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from recourse_client.client import RecourseClient, read_events
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import LOANS, csv
-from tests.app.recourse import recourse
+from tests.servers.command_line import recourse
 
 __all__ = ["database", "server", "service", "shared_database_url"]
 

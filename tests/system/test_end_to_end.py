@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 
 from models.datasets.loans import loans
-from tests.running_service import Mode, running_service
+from tests.servers.running import Mode, running_service
 
 Json = dict[str, Any]
 PATIENCE_MS = 240_000
 """The machine that tests may be busy with others; by default a request is given 30 s."""
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["embedded", "production"])
 def test_a_lender_explains_refusals_and_keeps_its_promises(mode: Mode, tmp_path: Path) -> None:
     applications = loans(rows=200, seed=3)

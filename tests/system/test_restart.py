@@ -1,7 +1,7 @@
 """The database goes away in the middle of a run: no query is made that the ledger does not know of."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from threading import Event, Thread
 
@@ -20,8 +20,9 @@ from app.errors import LedgerUnavailableError
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer, new_customer
-from tests.app.ensembles.lender import CountingEnsemble
-from tests.app.servers import own_postgres
+from tests.fakes.ensembles import CountingEnsemble
+from tests.patience import wait_until
+from tests.servers.postgres import own_postgres
 
 LIMIT = 100_000
 
@@ -71,13 +72,6 @@ class Run:
         self._stop.set()
         self._thread.join(timeout=30)
         assert not self._thread.is_alive()
-
-
-def wait_until(reached: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Until it is so or the time is up; the assertions that follow say which."""
-    end = time.monotonic() + seconds
-    while not reached() and time.monotonic() < end:
-        time.sleep(0.05)
 
 
 def dispatched(database: Database, customer: Customer) -> int:

@@ -14,7 +14,7 @@ from app.ensembles.directory import describe
 from app.ensembles.endpoint import Endpoint, Layout
 from models.data.infer import infer_schema
 from models.datasets.loans import loans
-from tests.worker.site import ROWS, Site
+from tests.servers.worker import ROWS, Site
 
 MEMBERS = ("strict", "mild")
 LIMIT = 1000

@@ -19,9 +19,10 @@ from app.train.request import make_plan
 from models.config import MeasureConfig
 from models.storage.artifact import load_ensemble_of, load_model
 from tests.app.conftest import Customer
-from tests.worker.site import Site, changed, make_site, wait_until
+from tests.patience import wait_until
+from tests.servers.worker import Site, changed, make_site
 
-pytestmark = [pytest.mark.parametrize("database_url", ["sqlite"], indirect=True), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture

@@ -34,14 +34,14 @@ from app.main import create_app
 from app.resources import Resources
 from app.settings import Settings, environment_of
 from tests.app.api.conftest import client
-from tests.app.api.server import serving
-from tests.app.api.standins import Bell
-from tests.app.explain.lending import APPROVED, Lending, make_lending
-from tests.app.explain.published import Saved, publish, save_two
-from tests.app.servers import new_database
+from tests.fakes.lending import APPROVED, Lending, make_lending
+from tests.fakes.service import Bell
+from tests.patience import wait_until
+from tests.published import Saved, publish, save_two
+from tests.servers.http import serving
+from tests.servers.postgres import new_database
 from tests.worker.lender import MEMBERS, Lender, reachable
 from tests.worker.lender import lending as lender_server
-from tests.worker.site import wait_until
 
 KEY = "between us"
 KILLS = int(os.environ.get("RECOURSE_EXPLAINER_KILLS", "1"))

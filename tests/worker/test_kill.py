@@ -20,8 +20,9 @@ from app.db.ledger_tables import ReservationRow
 from app.db.tables import ModelVersion
 from app.ledger.audit import check_ledger
 from tests.app.conftest import Customer
+from tests.patience import wait_until
+from tests.servers.worker import Site, changed, make_site
 from tests.worker.lender import lending, reachable, register
-from tests.worker.site import Site, changed, make_site, wait_until
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "2"))
 QUERIES = 12
@@ -91,7 +92,6 @@ def dispatched(site: Site) -> int:
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-@pytest.mark.timeout(900)
 def test_one_version_of_the_same_bits_whatever_is_killed(
     tmp_path: Path, database: Database, database_url: str, customer: Customer
 ) -> None:

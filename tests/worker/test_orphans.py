@@ -15,8 +15,9 @@ from pydantic import SecretStr
 from app.db.engine import Database
 from app.settings import environment_of
 from tests.app.conftest import Customer
-from tests.app.redis_server import own_redis
-from tests.worker.site import make_site, wait_until
+from tests.patience import wait_until
+from tests.servers.redis import own_redis
+from tests.servers.worker import make_site
 
 
 def descendants(pid: int) -> set[int]:
@@ -49,7 +50,6 @@ def redis() -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_the_parts_end_with_the_worker(
     tmp_path: Path, database: Database, database_url: str, customer: Customer, port: int, redis: str

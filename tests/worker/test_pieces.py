@@ -27,8 +27,9 @@ from models.datasets.loans import loans
 from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
+from tests.fakes.service import Bell
 from tests.models.tiny import TINY, make_task, random_model
-from tests.worker.site import ROWS, NoBell, Site, changed, make_site
+from tests.servers.worker import ROWS, Site, changed, make_site
 from worker import job
 from worker.context import Bench, open_bench
 from worker.ensemble import registered_schema, reserve, reserve_plan
@@ -250,18 +251,13 @@ def test_a_stale_trainer_publishes_nothing(site: Site, customer: Customer) -> No
 
 
 def test_the_reconciler_rings_and_gives_up(site: Site, customer: Customer) -> None:
-    rung = list[object]()
-
-    class Bell(NoBell):
-        def ring(self, job_id: object) -> None:
-            rung.append(job_id)
-
+    bell = Bell()
     waiting, worn = site.submit(), site.submit()
     site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
     held = hold(site, -2 * LEASE)
     assert reserve(held, site.ledger, customer.ensemble_id, 60) is not None
-    service.reconcile(site.database, site.ledger, Bell(), attempts=1)
-    (ended,) = {waiting, worn} - set(rung)
+    service.reconcile(site.database, site.ledger, bell, attempts=1)
+    (ended,) = {waiting, worn} - set(bell.rung)
     job = site.job(held.id)
     assert ended == held.id and job.state == "failed" and "begun 1 times" in job.error
     assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0, "given back at once"

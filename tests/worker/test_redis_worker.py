@@ -16,8 +16,9 @@ from app.db.engine import Database
 from app.settings import environment_of
 from app.train.queue import RedisQueue
 from tests.app.conftest import Customer
-from tests.app.redis_server import own_redis
-from tests.worker.site import Site, changed, make_site, wait_until
+from tests.patience import wait_until
+from tests.servers.redis import own_redis
+from tests.servers.worker import Site, changed, make_site
 
 
 @contextmanager
@@ -34,7 +35,6 @@ def redis_worker(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_jobs_end_whatever_becomes_of_redis(
     tmp_path: Path, database: Database, database_url: str, customer: Customer

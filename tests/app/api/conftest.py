@@ -18,11 +18,11 @@ from app.db.tables import Role
 from app.main import create_app
 from app.resources import Resources
 from app.settings import Settings
-from tests.app.api.server import serving
-from tests.app.api.standins import Bell, SilentExplainer
-from tests.app.ensembles.hostile import HostileServer
-from tests.app.ensembles.hostile import serving as serving_lender
-from tests.app.servers import new_database
+from tests.fakes.endpoints import HostileServer
+from tests.fakes.endpoints import serving as serving_lender
+from tests.fakes.service import Bell, SilentExplainer
+from tests.servers.http import serving
+from tests.servers.postgres import new_database
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from app.explain.contract import VerifyAnswer
 from app.resources import ASKING_SHARE
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
-from tests.app.explain.test_batcher import until
+from tests.patience import until
 
 SECRET = "token-of-the-lender"
 

@@ -15,10 +15,10 @@ from pydantic import SecretStr
 
 from app.explain.answer import ExplainAnswerBody
 from app.settings import Settings
-from tests.app.api.explain_service import MODEL, WORKER_KEY, ExplainService, Lender, explain_service
-from tests.app.explain.lending import Lending, make_lending
-from tests.app.explain.published import Saved, save_two
-from tests.app.servers import new_database
+from tests.fakes.lending import Lending, make_lending
+from tests.published import Saved, save_two
+from tests.servers.api import MODEL, WORKER_KEY, ExplainService, Lender, explain_service
+from tests.servers.postgres import new_database
 
 JSON = {"Content-Type": "application/json"}
 

@@ -9,9 +9,9 @@ from app.db import migrations
 from app.db.engine import open_database
 from app.main import create_app
 from tests.app.api.conftest import client, service_settings
-from tests.app.api.server import serving
-from tests.app.api.standins import Bell, SilentExplainer
-from tests.app.servers import own_postgres
+from tests.fakes.service import Bell, SilentExplainer
+from tests.servers.http import serving
+from tests.servers.postgres import own_postgres
 
 
 def test_the_service_outlives_a_restart(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from app.cli import main
-from tests.app.recourse import recourse
+from tests.servers.command_line import recourse
 
 WITHOUT_TORCH = """
 import sys

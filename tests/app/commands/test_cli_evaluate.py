@@ -8,7 +8,7 @@ import pytest
 from app.commands.evaluate import parse_seeds
 from models.datasets.synthetic import moons
 from models.errors import ConfigError
-from tests.app.recourse import Outcome, recourse
+from tests.servers.command_line import Outcome, recourse
 
 HURRY = ("--members", "knn,forest", "--queries", "6", "--effort", "0.01", "--records", "10", "--max-queries", "4")
 

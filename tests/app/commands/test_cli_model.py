@@ -15,7 +15,7 @@ from models.datasets.loans import OVERRIDES, loans
 from models.ensemble.local import EnsembleProgress
 from models.storage.artifact import load_ensemble_of, load_model
 from models.storage.sealed import check_seal
-from tests.app.recourse import Outcome, recourse
+from tests.servers.command_line import Outcome, recourse
 
 HURRY = ("--members", "knn,forest,xgboost", "--queries", "12", "--effort", "0.02")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.app.recourse import Outcome, recourse
+from tests.servers.command_line import Outcome, recourse
 
 ROWS = 60
 

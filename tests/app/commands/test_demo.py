@@ -21,9 +21,9 @@ from app.db.engine import open_database
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
 from app.settings import Settings
-from tests.app.explain.lending import make_lending
-from tests.app.explain.published import publish, save_two
-from tests.running_service import free_port
+from tests.fakes.lending import make_lending
+from tests.published import publish, save_two
+from tests.servers.running import free_port
 
 MODEL = "loans"
 PATIENCE = 120.0
@@ -101,7 +101,6 @@ def check_gone(folder: Path, port: int) -> None:
         probe.bind(("127.0.0.1", port))
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("ending", ["Ctrl-C", "SIGTERM"])
 def test_an_interrupted_demo_ends_with_all_that_it_started(trained: Path, ending: str) -> None:
     port = free_port()
@@ -119,7 +118,6 @@ def test_an_interrupted_demo_ends_with_all_that_it_started(trained: Path, ending
         check_gone(trained, port)
 
 
-@pytest.mark.timeout(300)
 def test_a_demo_that_is_interrupted_while_it_starts(tmp_path: Path) -> None:
     port, folder = free_port(), tmp_path / "var"
     with demo(folder, port) as process:

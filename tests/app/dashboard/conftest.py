@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.app.dashboard.house import House, open_house
-from tests.app.explain.lending import make_lending
-from tests.app.explain.published import save_two
+from tests.fakes.lending import make_lending
+from tests.published import save_two
 
 FLAGS = (
     "--no-sandbox",

@@ -16,9 +16,9 @@ from app.settings import Settings
 from app.train import jobs
 from app.train.jobs import Claim
 from models.data.records import Value
-from tests.app.api.explain_service import MODEL, Lender, explain_service
-from tests.app.explain.lending import APPROVED, Lending
-from tests.app.explain.published import Saved
+from tests.fakes.lending import APPROVED, Lending
+from tests.published import Saved
+from tests.servers.api import MODEL, Lender, explain_service
 from worker.held_job import HeldJob
 
 METRICS = {

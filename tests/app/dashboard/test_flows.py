@@ -6,10 +6,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.app.api.explain_service import MODEL
 from tests.app.dashboard.conftest import PATIENCE_MS, sign_in
 from tests.app.dashboard.house import House
 from tests.app.dashboard.picture import fill_in
+from tests.servers.api import MODEL
 
 FROZEN = "savings"
 

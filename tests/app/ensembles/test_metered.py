@@ -21,7 +21,7 @@ from app.ledger.ledger import Ledger
 from models.ensemble.protocol import Ensemble, charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
 from tests.app.conftest import Customer
-from tests.app.ensembles.lender import CLASSES, MEMBERS, CountingEnsemble, FlakyBox, formula
+from tests.fakes.ensembles import CLASSES, MEMBERS, CountingEnsemble, FlakyBox, formula
 
 LIMIT = 100
 PROMPT = QueryPolicy(retry_seconds=0.0)

@@ -15,8 +15,8 @@ from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
 from models.data.schema import Feature, FeatureKind, Schema
 from tests.app.conftest import Customer
-from tests.app.ensembles.lender import CLASSES, MEMBERS, formula
 from tests.app.ensembles.mlserver.server import mlserver
+from tests.fakes.ensembles import CLASSES, MEMBERS, formula
 
 SCHEMA = Schema(
     (

@@ -20,7 +20,7 @@ from app.ensembles.metered import BoxAnswer
 from app.errors import EndpointError
 from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import ConfigError, EnsembleError
-from tests.app.ensembles.hostile import HostileServer, serving
+from tests.fakes.endpoints import HostileServer, serving
 
 HOST = "models.lender.test"
 SECRET = "token-of-the-lender"

@@ -5,7 +5,7 @@ import pytest
 from app.db.engine import Database
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer
-from tests.app.explain.lending import Lending, OneLender, make_lending
+from tests.fakes.lending import Lending, OneLender, make_lending
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from app.explain.engine.batcher import Batcher, BatchLimits
 from app.explain.engine.versions import LoadedVersion
 from models.errors import RecordError
 from models.model import RecourseModel
+from tests.patience import until
 
 Batch = tuple[LoadedVersion, list[int]]
 """The version, and the number of records of each task."""
@@ -60,12 +61,6 @@ def new_task(
 
 def numbers(answer: ExplainAnswer) -> list[int]:
     return [int(record.body) for record in answer.records]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def run(scenario: Callable[[CountingEngine], Awaitable[None]]) -> CountingEngine:

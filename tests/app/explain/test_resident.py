@@ -29,8 +29,8 @@ from models.model import RecourseModel
 from models.search.answers import Explanation
 from models.search.search import search
 from models.space.feasible import FeasibleSet
-from tests.app.explain.lending import APPROVED, REFUSED, Lending, OneLender
-from tests.app.explain.test_batcher import until
+from tests.fakes.lending import APPROVED, REFUSED, Lending, OneLender
+from tests.patience import until
 
 
 def run(lender: OneLender, work: Callable[[ResidentExplainer], Awaitable[None]]) -> None:

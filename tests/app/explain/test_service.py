@@ -20,8 +20,8 @@ from app.registry.queries import NewVersion
 from app.resources import gather
 from app.settings import Settings
 from app.train import jobs
-from tests.app.api.standins import Bell, SilentExplainer
 from tests.app.conftest import Customer
+from tests.fakes.service import Bell, SilentExplainer
 
 
 def publish(database: Database, customer: Customer) -> UUID:

@@ -24,8 +24,8 @@ from models.data.schema import Schema
 from models.errors import ArtifactError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
-from tests.app.explain.lending import Lending
-from tests.app.explain.published import publish, save_two
+from tests.fakes.lending import Lending
+from tests.published import publish, save_two
 
 
 def no_meter() -> EnsembleMeter:

@@ -22,8 +22,8 @@ from app.settings import Settings
 from models.errors import ArtifactError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
-from tests.app.explain.lending import APPROVED, Lending
-from tests.app.explain.published import publish, save_two
+from tests.fakes.lending import APPROVED, Lending
+from tests.published import publish, save_two
 
 
 class Loader:

@@ -6,7 +6,7 @@ import pytest
 
 from app.train.request import ORACLE_RECORDS, TrainRequest, make_plan
 from models.config import MeasureConfig, fast
-from tests.worker.site import changed
+from tests.servers.worker import changed
 
 REQUEST = TrainRequest(model="loans", dataset_id=uuid4())
 LEARN = fast().queries

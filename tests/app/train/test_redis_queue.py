@@ -9,7 +9,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from app.train.queue import ANSWER, QUEUE, RedisQueue
-from tests.app.redis_server import RedisServer, own_redis
+from tests.servers.redis import RedisServer, own_redis
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from app.train.request import TrainRequest
 from app.train.service import cancel
 from models.errors import ConfigError, DataError
 from tests.app.conftest import Customer
-from tests.worker.site import changed
+from tests.servers.worker import changed
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

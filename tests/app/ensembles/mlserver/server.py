@@ -11,7 +11,7 @@ from socket import AF_INET, SOCK_STREAM, socket
 
 import httpx
 
-from tests.app.ensembles.lender import MEMBERS
+from tests.fakes.ensembles import MEMBERS
 
 PROGRAM = Path(__file__).resolve().parents[4] / ".venv-mlserver" / "bin" / "mlserver"
 START_SECONDS = 60

@@ -19,9 +19,9 @@ from app.main import create_app
 from app.resources import Resources
 from app.settings import Settings
 from tests.app.api.conftest import client
-from tests.app.api.server import serving
-from tests.app.api.standins import Bell
-from tests.app.explain.published import Saved, activate, publish
+from tests.fakes.service import Bell
+from tests.published import Saved, activate, publish
+from tests.servers.http import serving
 from worker.explain_server import make_app
 
 WORKER_KEY = "between us"

@@ -4,8 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,21 +24,9 @@ from app.train.queue import TrainingQueue
 from app.train.request import TrainRequest
 from models.datasets.loans import loans
 from tests.app.conftest import Customer
+from tests.fakes.service import Bell
 
 ROWS = 120
-
-
-class NoBell:
-    """A queue that nobody hears: the jobs table is the truth."""
-
-    def ring(self, job_id: UUID) -> None:
-        pass
-
-    def healthy(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +45,7 @@ class Site:
     def submit(
         self, request: TrainRequest | None = None, model: str = "loans", queue: TrainingQueue | None = None
     ) -> UUID:
-        bell = queue or NoBell()
+        bell = queue or Bell()
         wanted = changed(request or self.request, model=model)
         row = service.submit(self.database, bell, self.customer.tenant_id, wanted, 50)
         job_id: UUID = row.id
@@ -124,11 +111,3 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
         model="loans", dataset_id=dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1
     )
     return Site(settings, database, customer, request)
-
-
-def wait_until(reached: Callable[[], bool], seconds: float = 270.0) -> None:
-    """Until it is so; a machine that is busy with other things is waited for."""
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.02)

@@ -16,7 +16,7 @@ from app.train import jobs
 from models.ensemble.local import train_local_ensemble
 from models.model import RecourseModel
 from models.storage.artifact import save_model
-from tests.app.explain.lending import Lending
+from tests.fakes.lending import Lending
 from tests.models.tiny import TINY, random_model
 
 MEMBERS = ("knn", "forest")

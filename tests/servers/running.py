@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import httpx
 
-from tests.app.redis_server import own_redis
-from tests.app.servers import new_database, postgres_url
+from tests.servers.postgres import new_database, postgres_url
+from tests.servers.redis import own_redis
 from tests.system import compose
 
 Mode: TypeAlias = Literal["embedded", "production"]
