@@ -1,4 +1,8 @@
-"""Candidates of a search: N paths a record, from perturbed starts, at costs spread along the dial (Algorithm 2)."""
+"""Candidates of a search (paper, Algorithm 2; METHOD.md, sections 5 and 6.2).
+
+N paths of the flow for each record, from perturbed starts, at values of lambda_cost spread over the range of the
+training. Their endpoints are decoded, and measured as they are reported: on the decoded record, encoded again.
+"""
 
 import math
 from collections.abc import Iterator
@@ -21,9 +25,9 @@ from ..space.feasible import FeasibleSet
 from .scoring import LogitGradient, Scores, score_points, score_with_gradients
 
 AHEAD = 2 * BLOCK
-"""The slopes at up to so many points are computed with their scores."""
+"""The gradients at up to so many points are computed with their scores."""
 Endpoints = NDArray[np.float32]
-"""(n, c, D) points that are not decoded yet: single precision is enough, since decoding takes them to a grid."""
+"""(n, c, D) points that are not decoded yet; single precision is enough, since decoding takes them to a grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +82,9 @@ def measure(model: RecourseModel, records: Records, target: Targets, origin: Enc
 def measure_few(
     model: RecourseModel, records: Records, target: Targets, origin: Encoded
 ) -> tuple[Candidates, LogitGradient | None]:
-    """As `measure`; of few with the slopes at the n * c points, those of one record beside each other
+    """As `measure`; for few candidates with the gradients at the n * c points, those of one record beside each other
 
-    Who polishes wants them next. Of few they come nearly for nothing, of many they would mostly be in vain.
+    Local search wants them next. For few they cost next to nothing; for many, most would not be used.
     """
     if len(records) * records.shape[1] > AHEAD:
         return measure(model, records, target, origin), None
@@ -113,9 +117,9 @@ def generate(
     seed: int,
     cost_weight: Floats | None = None,
 ) -> Candidates:
-    """`count` candidates for each record of allowed.origin (n, F), and some on the ways to the model's anchors.
+    """`count` candidates for each record of feasible.origin (n, F), and some on the ways to the model's anchors.
 
-    With price (n,), only the most promising of them at that price, where the model has a scout to tell.
+    With cost_weight (n,), only the most promising of them at that weight, where the model has a ranker.
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
     return score_endpoints(model, endpoints(model, target, feasible, count, seed), target, feasible, cost_weight)
@@ -124,7 +128,7 @@ def generate(
 def score_endpoints(
     model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
 ) -> Candidates:
-    """What points (n, c, D) stand for, measured; with price (n,) only the most promising, if there is a scout"""
+    """What points (n, c, D) stand for, measured; with cost_weight (n,) only the most promising, if there is a ranker"""
     landed = _landed(model, points, target, feasible, cost_weight)
     return measure(model, landed, target, model.encoder.encode(feasible.origin))
 
@@ -139,7 +143,7 @@ def generate_with_origin(
 ) -> tuple[Candidates, Floats, LogitGradient | None]:
     """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them
 
-    Of few candidates also the slopes there (n * c), as `measure_few` gives them.
+    For few candidates also the gradients there (n * c), as `measure_few` gives them.
     """
     points = endpoints(model, target, feasible, count, seed)
     landed = _landed(model, points, target, feasible, cost_weight)
@@ -153,7 +157,7 @@ def generate_with_origin(
 def _landed(
     model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
 ) -> Records:
-    """The records that points (n, c, D) stand for (n, c, F); with price (n,) the most promising of them"""
+    """The records that points (n, c, D) stand for (n, c, F); with cost_weight (n,) the most promising of them"""
     if cost_weight is not None and model.ranker is not None and model.config.search.use_ranker:
         origin = model.encoder.encode(feasible.origin)
         chosen = top_candidates(model.ranker, model.snapper, points, origin, target, cost_weight, model.config.ranker)
@@ -167,11 +171,9 @@ def endpoints(model: RecourseModel, target: Targets, feasible: FeasibleSet, coun
     ways = approach(anchors, model.encoder, target, feasible, model.config.search.anchors)
     points = np.empty((len(ways), count + ways.shape[1], ways.shape[2]), dtype=np.float32)
     points[:, count:] = ways
-    for rows, path_start in path_starts(model, target, feasible, count, seed):
+    for rows, begin in path_starts(model, target, feasible, count, seed):
         with torch.inference_mode():
-            ends = integrate_end(
-                model.velocity, path_start.request, path_start.start, model.config.flow, path_start.embedded
-            )
+            ends = integrate_end(model.velocity, begin.request, begin.start, model.config.flow, begin.embedded)
         points[rows, :count] = ends[:, :count].cpu().numpy()
     return points
 
@@ -185,7 +187,7 @@ def decode_points(encoder: Encoder, points: Endpoints, feasible: FeasibleSet) ->
 
 @dataclass(frozen=True, eq=False)
 class PathStart:
-    """Where N paths of each of R records begin: start (R, N, D), requests, what the field knows of them (R, 1, E)."""
+    """Where N paths of each of R records begin: start (R, N, D), the requests, and their embedding (R, 1, E)."""
 
     request: Request
     start: torch.Tensor
@@ -195,7 +197,7 @@ class PathStart:
 def path_starts(
     model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int
 ) -> Iterator[tuple[slice, PathStart]]:
-    """Some of n records at a time: where their paths begin, `count` of them and a few more that fill up a block"""
+    """Some of n records at a time: where their paths begin, `count` for each and a few more that fill up a block"""
     low, high = math.log(model.config.loss.cost_low), math.log(model.config.loss.cost_high)
     random_spread = np.random.default_rng(seed).normal(
         0.0, model.config.generator.perturbation, (count, model.encoder.width)
@@ -209,21 +211,21 @@ def path_starts(
         drawn = torch.arange(paths, device=spread.device).clamp_(max=count - 1)
         with torch.inference_mode():
             request = requests.rows(rows).for_paths(log_costs[drawn])
-            path_start = PathStart(request, request.point + spread[drawn], embedded[rows, None])
-        yield rows, path_start
+            begin = PathStart(request, request.point + spread[drawn], embedded[rows, None])
+        yield rows, begin
 
 
 def _requests(model: RecourseModel, target: Targets, feasible: FeasibleSet) -> Request:
-    """The requests of the records, padded; the dial is still to be set."""
-    device, box = model.device, encoded_bounds(model.encoder, feasible)
+    """The requests of the records, padded; their lambda_cost is still to be set."""
+    device, bounds = model.device, encoded_bounds(model.encoder, feasible)
     movable = feasible.movable[:, model.encoder.feature_of_column]
     return Request(
         point=padded(_float(model, model.encoder.encode(feasible.origin))),
         target=padded(torch.from_numpy(target).to(device)),
         log_cost=padded(_float(model, np.zeros(len(target)))),
         movable=padded(torch.from_numpy(movable).to(device)),
-        lower=padded(_float(model, box.lower)),
-        upper=padded(_float(model, box.upper)),
+        lower=padded(_float(model, bounds.lower)),
+        upper=padded(_float(model, bounds.upper)),
     )
 
 

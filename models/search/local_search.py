@@ -1,16 +1,10 @@
-"""Polishing: small exact changes to a candidate that make it worth more at a given price.
+"""Local search: small exact changes to a candidate that raise its objective (METHOD.md, section 6.4).
 
-The worth of a candidate is its expected agreement, less price x cost, less a little for each changed feature. Moves
-change one feature: back to the applicant's own value, part of the way back, a little further, another category. All
-moves are ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, and
-so are the best moves of several features made together, and slides of all numbers at once (models/slides.py); the best
-of all is taken where it gains. This is what shrinks an answer: features whose change is not needed go back.
-
-Slides: moves of all numbers of a candidate at once, straight to where the cheapest way is expected to end.
-
-Moves of one feature climb along the axes. Where the votes turn on a slanted front, the nearest point behind it is
-reached along the slope: the logit of the agreement is taken to be linear, so the numbers go from home along its
-gradient, as far as the price says. Repeated, that is the first-order search for the nearest point of a limit state.
+The objective is the expected agreement, less cost_weight * cost, less a little for each changed feature. Moves change
+one feature: back to the applicant's own value, part of the way back, a little further, another category. All moves are
+ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, with the best
+moves of several features together and with linearised steps of all numbers at once; the best of all is taken where it
+gains. This is what shrinks an answer: features whose change is not needed go back.
 """
 
 import numpy as np
@@ -49,10 +43,10 @@ def polish(
     min_expected_agreement: float = 0.0,
     known: LogitGradient | None = None,
 ) -> Candidates:
-    """start: one candidate a record (n, 1); price (n,) -> the polished candidate of each (n, 1)
+    """`rounds` of local search from start (n, 1), at cost_weight (n,) -> the best candidate of each (n, 1)
 
-    What has reached the floor of expected agreement does not fall below it again. known: the slopes at the start, if
-    they are known already.
+    What has reached min_expected_agreement does not fall below it again. known: the gradients at the start, if they
+    are known already.
     """
     current, active = start, np.arange(len(target))
     config = model.config.search.local
@@ -78,7 +72,7 @@ def polish(
 def _measured(
     model: RecourseModel, records: Records, target: Targets, origin: Encoded, last: bool
 ) -> tuple[Candidates, LogitGradient | None]:
-    """The moves (n, c, F) measured; of few records with the slopes there, which save the next round a pass."""
+    """The moves (n, c, F) measured; for few records with the gradients there, which save the next round a pass."""
     return (measure(model, records, target, origin), None) if last else measure_few(model, records, target, origin)
 
 
@@ -121,7 +115,7 @@ def _best_moves(
     cost_weight: Floats,
     known: LogitGradient | None,
 ) -> Records:
-    """The most promising moves of each record, alone and together (n, c, F); `known` are the slopes at rows (n, 1)"""
+    """The most promising moves of each record, alone and together (n, c, F); `known`: the gradients at rows"""
     gradients = known or score_with_gradients(model, rows.points[:, 0], target)[1]
     values, estimate = _ranked(model, context, rows, cost_weight, gradients)
     current, standing = rows.records[:, 0], rows.agreement[:, 0] - cost_weight * rows.cost[:, 0]
@@ -137,7 +131,7 @@ def _best_moves(
 def _ranked(
     model: RecourseModel, context: MoveContext, rows: Candidates, cost_weight: Floats, gradients: LogitGradient
 ) -> tuple[Records, Floats]:
-    """What each move leads to, and a first-order estimate of its worth, -inf where it is not allowed; both (n, M)"""
+    """What each move leads to, and a first-order estimate of its objective, -inf if not allowed; both (n, M)"""
     here, at = rows.records[:, 0][:, context.moves.feature], rows.points[:, 0]
     values = proposals(model.encoder, context, here)
     shift, squared = effects(model.encoder, context, values, at, gradients.gradient)
@@ -176,7 +170,7 @@ def _together(context: MoveContext, current: Records, values: Records, estimate:
 
 
 FLAT = 1e-12
-"""A squared slope of less is none."""
+"""A squared gradient of less is none."""
 
 
 def linearised_steps(

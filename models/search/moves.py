@@ -1,4 +1,4 @@
-"""The moves that polishing knows: every change of one feature, what it would lead to, and whether it is allowed."""
+"""The moves of local search: every change of one feature, what it would lead to, and whether it is allowed."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,9 +1,9 @@
-"""What the distilled surrogate says of decoded points: the expected agreement of the black boxes, and the density.
+"""What the distilled surrogate says of decoded points (METHOD.md, sections 2 and 4).
 
-How typical an answer is: the share of real records of its class that lie less densely.
-
-The paper's trust region, S >= log tau, tells data from noise that fills a box; in many dimensions nearly everything
-passes. What density is usual is said by real records that no network was taught on: those of the validation split.
+Expected agreement is the calibrated share of black boxes that say the target; density is S(x | y*), the lower of both
+networks'. Typicality says how usual that density is: the paper's trust region, S >= log tau, tells data from noise that
+fills a box, and in many dimensions nearly everything passes. Real records that no network was taught on, those of the
+validation split, say which density is usual.
 """
 
 from dataclasses import dataclass
@@ -65,9 +65,10 @@ def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64
 
 
 def vote_uncertainty(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
-    """points (n, D) -> how open the votes are there (n,): the chance that a model's vote, drawn twice, differs
+    """points (n, D) -> the uncertainty of the votes (n,): the Gini impurity of each model's vote, averaged over models
 
-    The mean over the models: where some surely say one thing and the others surely another, there is no doubt.
+    It is the chance that a model's vote, drawn twice, differs. Where some models surely say one thing and the others
+    surely another, nothing is uncertain.
     """
     open_votes = np.empty(len(points))
     for rows in chunks(len(points)):
@@ -81,7 +82,7 @@ def vote_uncertainty(model: RecourseModel, points: Encoded) -> NDArray[np.float6
 
 
 def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, LogitGradient]:
-    """points (n, D), target (n,) -> what `score_points` says, with the slopes there"""
+    """points (n, D), target (n,) -> what `score_points` says, with the gradients of the logit there"""
     scores = Scores(np.empty(len(points)), np.empty(len(points)))
     gradients = LogitGradient(np.empty(len(points)), np.empty(points.shape))
     with_pullback = forward_with_pullback if model.config.search.use_fast_gradients else forward_with_autograd
