@@ -78,13 +78,13 @@ def figures(
     )
 
 
-figures_router = APIRouter(prefix="/dashboard", route_class=KeyedRoute, include_in_schema=False)
+router = APIRouter(prefix="/dashboard", route_class=KeyedRoute, include_in_schema=False)
 
 LOOK_SECONDS = 1.0
 LINES = 25
 
 
-@figures_router.get("/figures/{ensemble}")
+@router.get("/figures/{ensemble}")
 def show_figures(
     ensemble: NameInPath, caller: Caller, database: DatabaseDep, ledger: LedgerDep, request: Request
 ) -> Figures:
@@ -93,7 +93,7 @@ def show_figures(
     return figures(database, ledger, refusals, caller.tenant_id, ensemble, utc_now())
 
 
-@figures_router.get("/ledger/{ensemble}")
+@router.get("/ledger/{ensemble}")
 def show_ledger(
     ensemble: NameInPath,
     caller: Caller,
@@ -111,7 +111,7 @@ def show_ledger(
     return {"items": items, "next": items[-1].id if len(found) > LINES else None}
 
 
-@figures_router.get("/budget-events")
+@router.get("/budget-events")
 async def follow_budgets(caller: Caller, resources: ResourcesDep, request: Request) -> EventSourceResponse:
     """The budgets whenever one of them has changed."""
     changes = _changes(resources, caller.tenant_id, still_authorised(request))

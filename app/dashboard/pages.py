@@ -118,12 +118,11 @@ def explanation(explanation_id: UUID, frame: Frame, caller: Caller, database: Da
 
 def install_dashboard(app: FastAPI) -> None:
     app.state.refusals = Refusals()
-    for part in (router, sign_in_router, figures.figures_router, rendering.assets_router):
+    rendering.mount_assets(app)
+    for part in (router, sign_in_router, figures.router):
         app.include_router(part)
     # Who uses a wrong method is told the right ones; not those of pages, which stand beside a call of the API.
-    app.state.routes += [
-        route for part in (sign_in_router, figures.figures_router, rendering.assets_router) for route in part.routes
-    ]
+    app.state.routes += [route for part in (sign_in_router, figures.router) for route in part.routes]
 
 
 sign_in_router = APIRouter(include_in_schema=False)

@@ -3,72 +3,62 @@
 Nothing is inline, nothing comes from another host, nothing may be framed.
 """
 
-import gzip
 import hashlib
-import mimetypes
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
-FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-PLOTLY_NAME = "plotly.min.js"
-
-assets_router = APIRouter(include_in_schema=False)
+PLOTLY = "plotly.min.js"
 
 
-@assets_router.get("/assets/{digest}/{name}")
-def asset(digest: str, name: str, request: Request) -> Response:
-    """A file under its present hash. Any other hash is of an older release: it is not here."""
-    path = plotly_file() if name == PLOTLY_NAME else _own().get(name)
-    if path is None or digest != (plotly_digest() if name == PLOTLY_NAME else own_digest()):
-        raise HTTPException(404, f"there is no {name!r} of this release: load the page again")
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    headers = FOREVER | {"Vary": "Accept-Encoding"}
-    if kind.startswith(("text/", "image/svg")) and "gzip" in request.headers.get("Accept-Encoding", ""):
-        return Response(_packed(path), headers=headers | {"Content-Encoding": "gzip"}, media_type=kind)
-    return Response(path.read_bytes(), headers=headers, media_type=kind)
+class Assets(StaticFiles):
+    """Files that never change at their address, which holds a hash of them: browsers keep them for a year."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def mount_assets(app: FastAPI) -> None:
+    """Our own files, and Plotly from its package. Under any other hash, as of an older release, there is nothing."""
+    for folder, digest in ((STATIC, own_digest()), (plotly_folder(), plotly_digest())):
+        app.mount(f"/assets/{digest}", GZipMiddleware(Assets(directory=folder), compresslevel=6))
 
 
 def asset_url(name: str) -> str:
     """For templates."""
-    return f"/assets/{plotly_digest() if name == PLOTLY_NAME else own_digest()}/{name}"
+    return f"/assets/{plotly_digest() if name == PLOTLY else own_digest()}/{name}"
 
 
 @cache
 def own_digest() -> str:
     """One hash for all of our own: scripts import each other by relative names."""
-    parts = (name.encode() + path.read_bytes() for name, path in sorted(_own().items()))
+    parts = (path.name.encode() + path.read_bytes() for path in sorted(STATIC.iterdir()) if path.is_file())
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 @cache
 def plotly_digest() -> str:
-    return hashlib.sha256(plotly_file().read_bytes()).hexdigest()[:16]
+    return hashlib.sha256((plotly_folder() / PLOTLY).read_bytes()).hexdigest()[:16]
 
 
-@cache
-def plotly_file() -> Path:
+def plotly_folder() -> Path:
     """Found without importing the package, which takes a while."""
     spec = find_spec("plotly")
     assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "package_data" / PLOTLY_NAME
-
-
-@cache
-def _own() -> dict[str, Path]:
-    return {path.name: path for path in STATIC.iterdir() if path.is_file()}
-
-
-@cache
-def _packed(path: Path) -> bytes:
-    return gzip.compress(path.read_bytes(), 6)
+    return Path(spec.origin).parent / "package_data"
 
 
 STATUS_WORDS = {
@@ -150,7 +140,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters.update(FILTERS)
-_templates.globals.update(asset=asset_url, plotly_url=lambda: asset_url(PLOTLY_NAME))
+_templates.globals.update(asset=asset_url, plotly_url=lambda: asset_url(PLOTLY))
 
 
 def render(template: str, values: dict[str, object], status: int = 200) -> Response:

@@ -9,7 +9,7 @@ import pytest
 
 from app.auth import principals
 from app.auth.principals import Principal
-from app.dashboard.rendering import STATIC
+from app.dashboard.rendering import STATIC, asset_url
 from app.db.engine import Database
 from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError
@@ -137,9 +137,17 @@ def test_another_tenants_figures_are_not_there(service: Service, database: Datab
 def test_assets_are_kept_for_ever_under_their_hash(service: Service) -> None:
     page = service.nobody.get("/sign-in").text
     address = page.partition('<link rel="stylesheet" href="')[2].partition('"')[0]
-    answer = service.nobody.get(address)
-    assert "immutable" in answer.headers["Cache-Control"] and answer.headers["Content-Type"].startswith("text/css")
-    assert service.nobody.get("/assets/0000/dashboard.css").status_code == 404
+    for asset, kind in ((address, "text/css"), (asset_url("plotly.min.js"), "text/javascript")):
+        answer = service.nobody.get(asset)
+        assert "immutable" in answer.headers["Cache-Control"] and answer.headers["Content-Type"].startswith(kind)
+        assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == ("gzip", "Accept-Encoding")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        plain = service.nobody.get(asset, headers={"Accept-Encoding": "identity"})
+        assert "Content-Encoding" not in plain.headers and plain.content == answer.content
+    for nothing in ("/assets/0000/dashboard.css", address.replace("dashboard", "nothing")):
+        answer = service.nobody.get(nothing)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, "application/problem+json")
+        assert "Cache-Control" not in answer.headers
 
 
 def test_behind_a_proxy_with_tls_the_cookie_is_a_secure_one(service: Service) -> None:
