@@ -113,11 +113,14 @@ PARTS: Mapping[str, Part] = {
     ),
     "teachers": Part(
         ("models/training/teachers.py", "models/training/residual_ridge.py", "models/training/pseudo_labels.py"),
-        switch(surrogate__plausible=False),
+        switch(surrogate__teachers=False),
     ),
-    "residual ridge": Part(("models/training/residual_ridge.py",), switch(surrogate__residuals=False)),
+    "four of seven teachers": Part(
+        (), switch(teachers__svm=False, teachers__neighbours=False, teachers__boosted=False)
+    ),
+    "residual ridge": Part(("models/training/residual_ridge.py",), switch(residuals__enabled=False)),
     "a head for each model": Part((), switch(surrogate__heads=1)),
-    "finetuning at the end": Part((), switch(distill__settle_steps=0)),
+    "finetuning at the end": Part((), switch(distill__finetune_steps=0)),
     "calibration": Part(("models/training/surrogate_trainer.py:fit_calibration",), switch(surrogate__calibrated=False)),
 }
 """What may go, by name. The paper's own parts, feature selection, batch independence, checkpoints and the trajectory

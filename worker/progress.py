@@ -36,7 +36,7 @@ class Units:
                 "surrogate": config.surrogate.steps,
                 "generator": epochs or generator.steps,
                 "distill": distill.rounds,
-                "finetune": distill.settle_steps,
+                "finetune": distill.finetune_steps,
             },
         )
 

@@ -89,7 +89,8 @@ class PaperRun:
         settings, total = self.config.generator, self.generator.steps
         while self.steps < until:
             started = process_time()
-            set_rate(self.generator.optimizer, settings.learning_rate * warm_cosine(self.steps, total, settings.warmup))
+            share = warm_cosine(self.steps, total, settings.warmup, settings.final_rate)
+            set_rate(self.generator.optimizer, settings.learning_rate * share)
             self.pair.train()
             self.surrogate.step()
             self.generator.step()

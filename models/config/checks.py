@@ -14,7 +14,7 @@ def positive(name: str, value: float) -> None:
     require(0 < value < math.inf, f"{name} is {value}; it must be a finite number above 0.")
 
 
-def at_least(name: str, value: float, least: int) -> None:
+def at_least(name: str, value: float, least: float) -> None:
     require(least <= value < math.inf, f"{name} is {value}; it must be a finite number of at least {least}.")
 
 

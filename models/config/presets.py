@@ -8,13 +8,18 @@ from ..errors import ConfigError
 from .checks import at_least, require
 from .search import SearchMethodConfig
 from .training import (
+    AcquisitionConfig,
     DistillConfig,
     FlowConfig,
     GeneratorConfig,
     LossConfig,
     NoiseConfig,
+    PseudoLabelConfig,
     RankerConfig,
+    ResidualConfig,
+    SelectionConfig,
     SurrogateConfig,
+    TeacherConfig,
 )
 
 MOST_EFFORT = 10.0
@@ -32,6 +37,11 @@ class Config:
     loss: LossConfig = field(default_factory=LossConfig)
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
+    acquisition: AcquisitionConfig = field(default_factory=AcquisitionConfig)
+    teachers: TeacherConfig = field(default_factory=TeacherConfig)
+    residuals: ResidualConfig = field(default_factory=ResidualConfig)
+    pseudo_labels: PseudoLabelConfig = field(default_factory=PseudoLabelConfig)
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
     ranker: RankerConfig = field(default_factory=RankerConfig)
     search: SearchMethodConfig = field(default_factory=SearchMethodConfig)
     top_features: int | None = None
@@ -66,7 +76,7 @@ class Config:
                 distill,
                 surrogate_steps=scaled(distill.surrogate_steps),
                 generator_steps=scaled(distill.generator_steps),
-                settle_steps=scaled(distill.settle_steps),
+                finetune_steps=scaled(distill.finetune_steps),
             ),
             ranker=replace(self.ranker, steps=max(scaled(self.ranker.steps), min(self.ranker.steps, RANKER_STEPS))),
         )
@@ -86,7 +96,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
     """The paper's settings; cost and density are one point of its grid (0.2, 0.4, 0.6) x (0, 0.1, 0.3)."""
     return Config(
         surrogate=SurrogateConfig(
-            width=128, spectral=True, votes=False, plausible=False, steps=0, batch=64, learning_rate=1e-4
+            width=128, spectral=True, votes=False, teachers=False, steps=0, batch=64, learning_rate=1e-4
         ),
         flow=FlowConfig(width=128, context=None, solver="dopri5", steps=4, tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
@@ -94,7 +104,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0
         ),
         distill=DistillConfig(
-            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, settle_steps=0
+            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, finetune_steps=0
         ),
         ranker=RankerConfig(steps=0),
     )

@@ -7,7 +7,7 @@ filled in. What the document has and we do not know is refused: it would be left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from ..config import Config, SearchMethodConfig
 from ..errors import ConfigError
@@ -16,26 +16,54 @@ Section = TypeVar("Section")
 Filling: TypeAlias = Mapping[str, object]
 """Settings by their place, such as "flow.steps", or whole sections."""
 
+
+def config_to_json(config: Config) -> dict[str, Any]:
+    """A plain dict that json.dumps takes and `config_from_json` reads back unchanged."""
+    return asdict(config, dict_factory=lambda pairs: {k: list(v) if isinstance(v, tuple) else v for k, v in pairs})
+
+
+def _training_settings() -> Filling:
+    """The settings that came with format 4, as they are by default: only a training reads them, a model does not."""
+    places = {
+        "surrogate": ("queried_batch", "warmup", "final_rate", "calibration_prior"),
+        "generator": ("final_rate", "frozen_most", "bounded_share", "clip"),
+        "distill": ("surrogate_rate_end", "generator_rate_end", "aggregate_every"),
+    }
+    whole = config_to_json(Config())
+    single = {f"{name}.{key}": whole[name][key] for name, keys in places.items() for key in keys}
+    single |= {f"ranker.{key}": value for key, value in whole["ranker"].items() if key not in ("width", "steps")}
+    return single | {
+        name: whole[name] for name in ("acquisition", "teachers", "residuals", "pseudo_labels", "selection")
+    }
+
+
 LATER: tuple[Filling, ...] = (
     {"flow.context": None, "ranker": {"width": 64, "steps": 0}},
     {"surrogate.heads": 1},
-    {"ranker.by_objective": 4, "ranker.by_agreement": 1, "search": asdict(SearchMethodConfig())},
+    {
+        **_training_settings(),
+        "ranker.by_objective": 4,
+        "ranker.by_agreement": 1,
+        "search": asdict(SearchMethodConfig()),
+    },
 )
 """What came after format 1, an entry for each later format: the values with which an older model does what it did.
 
-Who adds a setting to models/config.py adds an entry at the end, such as {"flow.restarts": 0}; the format follows.
+Who adds a setting to models/config adds an entry at the end, such as {"flow.restarts": 0}; the format follows.
 """
 FORMAT = 1 + len(LATER)
 
-RENAMED: Mapping[int, Mapping[str, str]] = {4: {"scout": "ranker"}}
+RENAMED: Mapping[int, Mapping[str, str]] = {
+    4: {
+        "scout": "ranker",
+        "surrogate.plausible": "teachers",
+        "distill.settle_steps": "finetune_steps",
+        "distill.settle_rate": "finetune_rate",
+    }
+}
 """Settings that got another name: since which format, the old place (such as "distill.rounds") and the new name."""
 REWORDED: Mapping[int, Mapping[tuple[str, object], str]] = {4: {("flow.solver", "ralston"): "ralston3"}}
 """Values that got another name: since which format, the old place and value, and the new value."""
-
-
-def config_to_json(config: Config) -> dict[str, object]:
-    """A plain dict that json.dumps takes and `config_from_json` reads back unchanged."""
-    return asdict(config)
 
 
 def config_from_json(document: object, written: object = FORMAT, later: Sequence[Filling] = LATER) -> Config:

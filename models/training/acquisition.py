@@ -30,15 +30,6 @@ from .pseudo_labels import query_ensemble
 from .schedule import MovingAverage, Report, set_rate
 from .surrogate_trainer import SurrogateTrainer
 
-RECORDS, LANDED = 192, 64
-"""A round explains so many training records, and the teachers label all candidates of so many of them."""
-CANDIDATES = 20
-POLISH_ROUNDS = 3
-LEAST_UNCERTAINTY = 1e-3
-"""So much is added to the uncertainty of a point, so that each has a chance to be queried."""
-COST_WEIGHTS = (0.03, 1.2)
-"""A round's prices are drawn between these, evenly in their logarithm."""
-
 
 def distill(
     model: RecourseModel,
@@ -69,11 +60,13 @@ def distill(
         if surrogate.pseudo_labels is not None:
             surrogate.pseudo_labels.fit(surrogate.queried)
         fade = 1.0 - turn / config.rounds
-        set_rate(surrogate.optimizer, config.surrogate_rate * (0.2 + 0.8 * fade))
+        end = config.surrogate_rate_end
+        set_rate(surrogate.optimizer, config.surrogate_rate * (end + (1 - end) * fade))
         model.pair.train()
         for _ in range(config.surrogate_steps):
             surrogate.step()
-        set_rate(generator.optimizer, config.generator_rate * (0.1 + 0.9 * fade))
+        end = config.generator_rate_end
+        set_rate(generator.optimizer, config.generator_rate * (end + (1 - end) * fade))
         losses = [float(generator.step()) for _ in range(config.generator_steps)]
         report("distill", turn + 1, config.rounds, losses[-1] if losses else 0.0)
     model.pair.eval()
@@ -92,8 +85,8 @@ def _acquisition_batch(
     """The records (q, F) to query in this round, none of them twice, with their targets (q,)"""
     candidates, answers, target = _search(model, records, labels, random)
     if surrogate.pseudo_labels is not None:
-        landed = candidates.points[:LANDED].reshape(-1, model.encoder.width)
-        surrogate.pseudo_labels.add(_tensor(landed, surrogate))
+        ends = candidates.points[: model.config.acquisition.labelled].reshape(-1, model.encoder.width)
+        surrogate.pseudo_labels.add(_tensor(ends, surrogate))
         surrogate.pseudo_labels.add(_tensor(answers.points[:, 0], surrogate), on_policy=True)
     pool, targets = _ranked_pool(model, candidates, answers, target, count, random)
     fresh = _fresh_rows(model.encoder.encode(pool).astype(np.float32), surrogate.queried.points.cpu().numpy())[:count]
@@ -121,14 +114,16 @@ def _search(
     model: RecourseModel, records: Records, labels: Targets, random: np.random.Generator
 ) -> tuple[Candidates, Candidates, Targets]:
     """Some training records explained: candidates (n, c), what the search would return (n, 1), the targets (n,)"""
+    config = model.config.acquisition
     model.pair.eval()
-    rows = random.integers(len(records), size=min(RECORDS, max(8, len(records))))
+    rows = random.integers(len(records), size=min(config.records, max(8, len(records))))
     classes = len(model.classes)
     target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
     constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.generated_features)
     feasible = compile_constraints(model.encoder.schema, constraints, records[rows])
-    candidates = generate(model, target, feasible, CANDIDATES, int(random.integers(2**31)))
-    cost_weights = np.exp(random.uniform(math.log(COST_WEIGHTS[0]), math.log(COST_WEIGHTS[1]), size=len(rows)))
+    candidates = generate(model, target, feasible, config.candidates, int(random.integers(2**31)))
+    low, high = math.log(config.cost_weight_low), math.log(config.cost_weight_high)
+    cost_weights = np.exp(random.uniform(low, high, size=len(rows)))
     return candidates, _answers(model, candidates, target, feasible, cost_weights), target
 
 
@@ -146,15 +141,16 @@ def _ranked_pool(
 ) -> tuple[Records, Targets]:
     """The pool that a batch of `count` is taken from: records (w, F), targets (w,), the most wanted first
 
-    A third of `count` are answers as they come, which say how good answers are; as many are answers drawn by
-    uncertainty; then come other ends of paths, drawn by uncertainty as well, and the rest.
+    First answers as they come (by default a third of `count`), which say how good answers are; then as many answers
+    drawn by uncertainty; then other ends of paths, drawn by uncertainty as well, and the rest.
     """
+    config = model.config.acquisition
     answered, ends = answers.records[:, 0], candidates.records.reshape(-1, answers.records.shape[2])
     unsure = _by_uncertainty(model, answers.points[:, 0], random)
-    beside = _by_uncertainty(model, candidates.points.reshape(len(ends), -1), random)[: len(ends) // 2]
-    third, owner = -(-count // 3), np.repeat(target, candidates.cost.shape[1])
-    pool = [answered[:third], answered[unsure[:third]], ends[beside], answered[third:]]
-    targets = [target[:third], target[unsure[:third]], owner[beside], target[third:]]
+    beside = _by_uncertainty(model, candidates.points.reshape(len(ends), -1), random)[: int(len(ends) * config.beside)]
+    first, owner = math.ceil(count * config.as_they_come), np.repeat(target, candidates.cost.shape[1])
+    pool = [answered[:first], answered[unsure[:first]], ends[beside], answered[first:]]
+    targets = [target[:first], target[unsure[:first]], owner[beside], target[first:]]
     return np.concatenate(pool), np.concatenate(targets)
 
 
@@ -163,9 +159,8 @@ def _by_uncertainty(model: RecourseModel, points: Encoded, random: np.random.Gen
 
     Uncertainty is the Gini impurity of the surrogate's votes; the draw is the exponential race of weighted sampling.
     """
-    return np.argsort(
-        random.exponential(size=len(points)) / (vote_uncertainty(model, points) + LEAST_UNCERTAINTY), kind="stable"
-    )
+    uncertainty = vote_uncertainty(model, points) + model.config.acquisition.least_uncertainty
+    return np.argsort(random.exponential(size=len(points)) / uncertainty, kind="stable")
 
 
 def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list[int]:
@@ -182,7 +177,7 @@ def _fresh_rows(points: NDArray[np.float32], known: NDArray[np.float32]) -> list
 def _answers(
     model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet, cost_weights: np.ndarray
 ) -> Candidates:
-    """What the search would return at these prices (n, 1)."""
-    penalty = model.config.search.local.change_penalty
+    """What the search would return at cost weights (n,): candidates (n, 1)"""
+    penalty, rounds = model.config.search.local.change_penalty, model.config.acquisition.polish_rounds
     best = objective(candidates, feasible.origin, cost_weights, penalty).argmax(axis=1)[:, None]
-    return polish(model, candidates.take(best), target, feasible, cost_weights, POLISH_ROUNDS)
+    return polish(model, candidates.take(best), target, feasible, cost_weights, rounds)

@@ -3,15 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config import Config
+from ..config import Config, SelectionConfig
 from ..errors import ConfigError
 from ..space.encoding import Encoder
 from .surrogate_trainer import TrainingData
-
-ROWS = 3000
-"""LassoNet walks a whole path of penalties; this many rows rank the features as well as all of them."""
-FIRST_PENALTY = 3.0
-"""What LassoNet's own estimate comes to, which takes longer than the path. Features that drop at once rank last."""
 
 
 def flowing_features(encoder: Encoder, data: TrainingData, config: Config, seed: int) -> frozenset[str]:
@@ -21,24 +16,27 @@ def flowing_features(encoder: Encoder, data: TrainingData, config: Config, seed:
         return frozenset(names)
     if config.top_features > len(names):
         raise ConfigError(f"top_features is {config.top_features}, but there are only {len(names)} features.")
-    importance = _importance(encoder, data, seed)
+    importance = _importance(encoder, data, config.selection, seed)
     order = np.argsort(-importance, kind="stable")[: config.top_features]
     return frozenset(names[j] for j in order)
 
 
-def _importance(encoder: Encoder, data: TrainingData, seed: int) -> NDArray[np.float64]:
-    """(F,) the penalty at which LassoNet drops each feature; a circle's two columns drop together"""
+def _importance(encoder: Encoder, data: TrainingData, config: SelectionConfig, seed: int) -> NDArray[np.float64]:
+    """(F,) the penalty at which LassoNet drops each feature; the columns of a feature drop together
+
+    Features that drop at the first penalty rank last.
+    """
     from lassonet import LassoNetClassifier  # Here, because it takes most of a second and is seldom needed.
 
-    rows = np.random.default_rng(seed).permutation(len(data.points))[:ROWS]
+    rows = np.random.default_rng(seed).permutation(len(data.points))[: config.rows]
     groups = [list(range(where.start, where.stop)) for where in encoder.columns]
     net = LassoNetClassifier(
-        hidden_dims=(64,),
+        hidden_dims=(config.width,),
         groups=groups if len(groups) < encoder.width else None,  # groups of one only slow it down, thirty times on Musk
-        lambda_start=FIRST_PENALTY,
-        path_multiplier=1.2,
-        n_iters=(200, 40),
-        batch_size=512,
+        lambda_start=config.first_penalty,
+        path_multiplier=config.penalty_factor,
+        n_iters=(config.first_epochs, config.epochs),
+        batch_size=config.batch,
         random_state=seed,
         torch_seed=seed,
         verbose=0,

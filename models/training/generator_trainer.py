@@ -21,8 +21,6 @@ from .checkpoint import Steps, all_steps
 from .schedule import MovingAverage, Report, set_rate, warm_cosine
 from .surrogate_trainer import SurrogateTrainer, TrainingData
 
-CLIP = 5.0
-
 
 @dataclass(frozen=True)
 class Boxes:
@@ -84,7 +82,10 @@ class GeneratorTrainer:
         """All steps; a joint run also refines the surrogate before each of them (paper, Algorithm 1)."""
         settings = self.config.generator
         for step in steps("generator", self.steps):
-            set_rate(self.optimizer, settings.learning_rate * warm_cosine(step, self.steps, settings.warmup))
+            set_rate(
+                self.optimizer,
+                settings.learning_rate * warm_cosine(step, self.steps, settings.warmup, settings.final_rate),
+            )
             if settings.joint:
                 surrogate.pair.train()
                 surrogate.step()
@@ -105,7 +106,7 @@ class GeneratorTrainer:
         self.optimizer.zero_grad()
         with divergence_named():
             torch.autograd.backward(loss, inputs=list(self.velocity.parameters()))
-        torch.nn.utils.clip_grad_norm_(self.velocity.parameters(), CLIP)
+        torch.nn.utils.clip_grad_norm_(self.velocity.parameters(), self.config.generator.clip)
         self.optimizer.step()
         self.average.update()
         return loss.detach()
@@ -137,10 +138,11 @@ class GeneratorTrainer:
     def _constrain(self, request: Request) -> Request:
         """Freeze a random part of the features of some requests, and bound some of their numbers on one side."""
         count, features = len(request.point), int(self.boxes.owner.max()) + 1
-        chosen = self._uniform(count, 1) < self.config.generator.constrained
-        frozen = chosen & (self._uniform(count, features) < 0.7 * self._uniform(count, 1))
+        settings = self.config.generator
+        chosen = self._uniform(count, 1) < settings.constrained
+        frozen = chosen & (self._uniform(count, features) < settings.frozen_most * self._uniform(count, 1))
         movable = request.movable & ~frozen[:, self.boxes.owner]
-        bounded = chosen & (self._uniform(count, features) < 0.2)
+        bounded = chosen & (self._uniform(count, features) < settings.bounded_share)
         numeric = bounded[:, self.boxes.owner] & ~self.boxes.circle
         room = (self._uniform(count, features) - 0.5).clamp_min(0.0)[:, self.boxes.owner] * 2
         upward = (self._uniform(count, features) < 0.5)[:, self.boxes.owner]

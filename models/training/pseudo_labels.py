@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..arrays import Encoded, Records
+from ..config import PseudoLabelConfig, ResidualConfig
 from ..ensemble.protocol import Ensemble
 from ..errors import EnsembleError
 from ..space.encoding import Encoder
@@ -93,8 +94,17 @@ class PseudoLabels:
     on_policy    (p,), the rows of the points that a search with the model of that time chose (dataset aggregation)
     """
 
-    def __init__(self, teachers: TeacherEnsemble, width: int, heads: int, device: torch.device) -> None:
-        self.teachers = teachers
+    def __init__(
+        self,
+        teachers: TeacherEnsemble,
+        width: int,
+        heads: int,
+        device: torch.device,
+        residuals: ResidualConfig | None = None,
+        on_policy_share: float = 0.5,
+    ) -> None:
+        self.teachers, self.on_policy_share = teachers, on_policy_share
+        self.residual_config = residuals or ResidualConfig()
         self.weights = teachers.equal_weights(heads)
         self.residuals: Residuals | None = None
         self.votes = np.empty((len(teachers.teachers), 0, teachers.classes), dtype=np.float32)
@@ -113,10 +123,10 @@ class PseudoLabels:
         self.soft_labels = torch.cat([self.soft_labels, self._label(votes, points)])
 
     def draw(self, count: int, random: torch.Generator) -> Tensor:
-        """The rows of a batch of `count` points (count,), half of them on-policy once there are any"""
+        """The rows of a batch of `count` points (count,), on_policy_share of them on-policy once there are any"""
         if not len(self.on_policy):
             return torch.randint(len(self.points), (count,), generator=random, device=random.device)
-        half = count // 2
+        half = int(count * self.on_policy_share)
         drawn = torch.randint(len(self.on_policy), (half,), generator=random, device=random.device)
         others = torch.randint(len(self.points), (count - half,), generator=random, device=random.device)
         return torch.cat([self.on_policy[drawn], others])
@@ -135,7 +145,8 @@ class PseudoLabels:
         votes = self.teachers.votes(points)
         self.weights = self.teachers.fit_stacking_weights(votes, answers)
         errors = (answers - self.teachers.expected(votes, self.weights)) * answers.any(axis=2, keepdims=True)
-        self.residuals = fit_residuals(points, self.teachers.teacher_logits(votes), errors.reshape(len(points), -1))
+        logits, errors = self.teachers.teacher_logits(votes), errors.reshape(len(points), -1)
+        self.residuals = fit_residuals(points, logits, errors, self.residual_config)
         self.relabel()
 
     def relabel(self) -> None:
@@ -161,21 +172,24 @@ def _as_encoded(points: Tensor) -> Encoded:
     return points.cpu().numpy().astype(np.float64)
 
 
-def mix_points(points: Tensor, labels: Tensor, snapper: Snapper, count: int, random: torch.Generator) -> Tensor:
-    """Decodable points between the classes, where the votes turn.   points (n, D), labels (n,) -> (count, D)
+def mix_points(
+    points: Tensor, labels: Tensor, snapper: Snapper, config: PseudoLabelConfig, random: torch.Generator
+) -> Tensor:
+    """Decodable points between the classes, where the votes turn.   points (n, D), labels (n,) -> (config.count, D)
 
     Each lies between a point and a nearby point of another class: some columns stay, some go part of the way, and each
     categorical feature is taken from one of the two.
     """
-    device, width = points.device, points.shape[1]
+    device, width, count = points.device, points.shape[1], config.count
     here = torch.randint(len(points), (count,), generator=random, device=device)
-    drawn = torch.randint(len(points), (count, 8), generator=random, device=device)
+    drawn = torch.randint(len(points), (count, config.neighbours), generator=random, device=device)
     far = (points[drawn] - points[here][:, None]).norm(dim=2) + 1e6 * (labels[drawn] == labels[here][:, None])
     there = drawn.gather(1, far.argmin(dim=1, keepdim=True)).squeeze(1)
     start, end = points[here], points[there]
     way = torch.rand(count, 1, generator=random, device=device)
-    mixed = start + way * (end - start) + 0.1 * torch.randn(count, width, generator=random, device=device)
-    kept = torch.rand(count, width, generator=random, device=device) < 0.4
+    noise = config.jitter * torch.randn(count, width, generator=random, device=device)
+    mixed = start + way * (end - start) + noise
+    kept = torch.rand(count, width, generator=random, device=device) < config.kept
     mixed = torch.where(kept, start, mixed)
     for column in snapper.circular.tolist():
         taken = torch.rand(count, 1, generator=random, device=device) < way

@@ -1,6 +1,6 @@
-"""Training the scout, when everything else is trained: where paths of training records end, and what the pair says.
+"""Training the ranker, when everything else is trained: where paths of training records end, and what the pair says.
 
-On wide data with little to tell apart a small network may learn nothing of use: a scout that would hide good answers
+On wide data with little to tell apart a small network may learn nothing of use: a ranker that would hide good answers
 from the search is not kept.
 """
 
@@ -22,39 +22,34 @@ from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
 from .schedule import set_rate, warm_cosine
 
-RECORDS, CANDIDATES = 2000, 30
-"""So many training records, each with so many paths and its ways to the anchors."""
-BATCH, RATE = 512, 6e-3
-
-CHECKED, COST_WEIGHTS = 200, (0.01, 0.1, 0.6)
-"""So many records of the validation split tell what is lost by what the scout leaves out, at each of these prices."""
-TOLERATED = 0.03
-"""What may be lost of the best candidate's worth, in the mean at any of the prices."""
-
 Singles = NDArray[np.float32]
 
 
 def with_ranker(
     model: RecourseModel, training: tuple[Records, Targets], validation: tuple[Records, Targets], seed: int
 ) -> RecourseModel:
-    """The model with a scout that learned from the training split, if the validation split finds it of use"""
+    """The model with a ranker that learned from the training split, if the validation split finds it of use
+
+    training, validation: records (n, F) and labels (n,)
+    """
+    settings = model.config.ranker
     ranked_model = replace(model, ranker=train_ranker(model, *training, seed))
-    if ranked_model.ranker is not None and ranking_regret(ranked_model, *validation, seed) <= TOLERATED:
+    if ranked_model.ranker is not None and ranking_regret(ranked_model, *validation, seed) <= settings.most_regret:
         return ranked_model
-    settings = replace(model.config.ranker, steps=0)
-    return replace(model, ranker=None, config=replace(model.config, ranker=settings))
+    return replace(model, ranker=None, config=replace(model.config, ranker=replace(settings, steps=0)))
 
 
 def ranking_regret(model: RecourseModel, records: Records, labels: Targets, seed: int) -> float:
-    """How much the best candidate that the scout lets pass is worth less than the best there is, at the worst price
+    """What the objective of the best candidate loses by the ranking, at the worst of the configured cost weights
 
     records (n, F), labels (n,): the mean over some of them
     """
-    target, feasible = _draw(model, records, labels, CHECKED, np.random.default_rng(seed))
-    points = endpoints(model, target, feasible, CANDIDATES, seed)
+    settings = model.config.ranker
+    target, feasible = _draw(model, records, labels, settings.checked, np.random.default_rng(seed))
+    points = endpoints(model, target, feasible, settings.candidates, seed)
     every, lost = score_endpoints(model, points, target, feasible, None), list[float]()
     penalty = model.config.search.local.change_penalty
-    for cost_weight in COST_WEIGHTS:
+    for cost_weight in settings.cost_weights:
         cost_weights = np.full(len(target), cost_weight)
         few = score_endpoints(model, points, target, feasible, cost_weights)
         best, passed = (objective(some, feasible.origin, cost_weights, penalty).max(axis=1) for some in (every, few))
@@ -67,8 +62,8 @@ def train_ranker(model: RecourseModel, records: Records, labels: Targets, seed: 
     settings, encoder = model.config.ranker, model.encoder
     if not settings.steps:
         return None
-    target, feasible = _draw(model, records, labels, RECORDS, np.random.default_rng(seed))
-    ends = endpoints(model, target, feasible, CANDIDATES, seed)
+    target, feasible = _draw(model, records, labels, settings.records, np.random.default_rng(seed))
+    ends = endpoints(model, target, feasible, settings.candidates, seed)
     points = encoder.encode(decode_points(encoder, ends, feasible).reshape(-1, records.shape[1]))
     shares = expected_shares(model, points).astype(np.float32)
     return _fit(points.astype(np.float32), shares, settings, model.device, seed)
@@ -91,10 +86,11 @@ def _fit(points: Singles, shares: Singles, settings: RankerConfig, device: torch
         ranker = CandidateRanker(points.shape[1], shares.shape[1], settings.width).to(device)
     random = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(points).to(device), torch.from_numpy(shares).to(device)
-    optimizer = torch.optim.AdamW(ranker.parameters(), lr=RATE, fused=True)
+    optimizer = torch.optim.AdamW(ranker.parameters(), lr=settings.learning_rate, fused=True)
     for step in range(settings.steps):
-        set_rate(optimizer, RATE * warm_cosine(step, settings.steps, 0.05))
-        drawn = torch.randint(len(x), (BATCH,), generator=random).to(device)
+        share = warm_cosine(step, settings.steps, settings.warmup, settings.final_rate)
+        set_rate(optimizer, settings.learning_rate * share)
+        drawn = torch.randint(len(x), (settings.batch,), generator=random).to(device)
         loss = functional.cross_entropy(ranker(x[drawn]), y[drawn])
         optimizer.zero_grad()
         torch.autograd.backward(loss)

@@ -17,17 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..arrays import Encoded, Floats
-
-WIDTHS = (0.03, 0.1, 0.3, 1.0)
-"""The widths of the kernel over points that are tried, in medians of the distance between two known ones."""
-ALIKE = 0.6
-"""And that of the kernel over the teachers' logits, in medians of theirs."""
-RIDGES = (0.02, 0.1, 0.4)
-"""And how strongly the weights are held at nothing."""
-HELPS = 0.97
-"""The residuals must leave no more than this share of the squared error."""
-LEAST = 8
-"""With fewer known points than this nothing is carried over."""
+from ..config import ResidualConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +38,26 @@ class Residuals:
         return added + kernel_sums(logits, self.logits, self.weights, 0.5 / self.alike**2)
 
 
-def fit_residuals(points: Encoded, logits: Floats, errors: Floats) -> Residuals | None:
+def fit_residuals(
+    points: Encoded, logits: Floats, errors: Floats, config: ResidualConfig | None = None
+) -> Residuals | None:
     """points (q, D), teachers' logits (q, V) and errors (q, H * K) there -> the regression
 
-    None where leaving one out finds that it helps too little.
+    None where it is switched off, or where leaving one out finds that it helps too little.
     """
-    if len(points) < LEAST:
+    config = config or ResidualConfig()
+    if not config.enabled or len(points) < config.least_points:
         return None
     apart, unlike = squared_distances(points, points), squared_distances(logits, logits)
     scale, spread = _median(apart), _median(unlike)
-    best, least = None, HELPS * float((errors**2).sum())
+    best, least = None, config.most_error * float((errors**2).sum())
     logit_kernels = [(0.0, np.zeros_like(unlike))]
     if spread > 0:
-        logit_kernels.append((ALIKE * spread, np.exp(unlike / (-2.0 * (ALIKE * spread) ** 2))))
-    for share, (alike, smooth), ridge in product(WIDTHS, logit_kernels, RIDGES) if scale > 0 else ():
+        width = config.logit_width * spread
+        logit_kernels.append((width, np.exp(unlike / (-2.0 * width**2))))
+    for share, (alike, smooth), ridge in (
+        product(config.point_widths, logit_kernels, config.ridges) if scale > 0 else ()
+    ):
         kernel = np.exp(np.sqrt(apart) / (-share * scale)) + smooth
         inverse = np.linalg.inv(kernel + ridge * np.eye(len(points)))
         # The error at a point that was left out, in closed form: the weight divided by the inverse's diagonal.

@@ -21,10 +21,6 @@ from .checkpoint import Steps, all_steps
 from .pseudo_labels import PseudoLabels, QueriedLabels
 from .schedule import Report, set_rate, warm_cosine
 
-QUERIED_BATCH = 256
-AGGREGATE_EVERY = 250
-"""While the surrogate is fine-tuned, its answers are aggregated once in so many steps."""
-
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -56,15 +52,15 @@ class SurrogateTrainer:
     def finetune(self, aggregate: Callable[[], None], report: Report, steps: Steps = all_steps) -> None:
         """Fine-tuning, when everything is queried: what the rounds left unsteady is learned at a falling rate.
 
-        Once in AGGREGATE_EVERY steps `aggregate` adds pseudo-labels for what a search answers by now.
+        Once in `aggregate_every` steps `aggregate` adds pseudo-labels for what a search answers by now.
         """
         settings = self.config.distill
 
         def every_so_often(step: int) -> None:
-            if step % AGGREGATE_EVERY == 0:
+            if step % settings.aggregate_every == 0:
                 aggregate()
 
-        self._run("finetune", settings.settle_steps, settings.settle_rate, report, steps, every_so_often)
+        self._run("finetune", settings.finetune_steps, settings.finetune_rate, report, steps, every_so_often)
 
     def _run(
         self,
@@ -75,10 +71,11 @@ class SurrogateTrainer:
         steps: Steps,
         before: Callable[[int], None] = lambda step: None,
     ) -> None:
+        settings = self.config.surrogate
         for step in steps(phase, count):
             before(step)
             self.pair.train()
-            set_rate(self.optimizer, rate * warm_cosine(step, count, 0.05))
+            set_rate(self.optimizer, rate * warm_cosine(step, count, settings.warmup, settings.final_rate))
             loss = self.step()
             if step % 50 == 0 or step + 1 == count:
                 report(phase, step + 1, count, float(loss))
@@ -94,7 +91,11 @@ class SurrogateTrainer:
         noise_count = max(8, round(len(drawn) * settings.ratio))
         noise = draw_noise(noise_count, points.shape[1], self.data.bound, self.random)
         labelled = pseudo.draw(self.config.surrogate.batch, self.random) if pseudo is not None else drawn[:0]
-        queried = self._draw(len(self.queried.points), QUERIED_BATCH) if len(self.queried.points) else drawn[:0]
+        queried = (
+            self._draw(len(self.queried.points), self.config.surrogate.queried_batch)
+            if len(self.queried.points)
+            else drawn[:0]
+        )
         pseudo_points = points[:0] if pseudo is None else pseudo.points[labelled]
         parts = [points[drawn], noise, pseudo_points, self.queried.points[queried]]
         outputs, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
@@ -124,14 +125,10 @@ class SurrogateTrainer:
         return torch.randint(size, (count,), generator=self.random, device=self.random.device)
 
 
-PRIOR = 0.02
-"""How strongly slope and bias are held at 1 and 0."""
-
-
-def fit_calibration(pair: SurrogatePair, queried: QueriedLabels, classes: int) -> Calibration:
+def fit_calibration(pair: SurrogatePair, queried: QueriedLabels, classes: int, prior: float = 0.02) -> Calibration:
     """The slope and bias for which softmax(slope * log p + bias) best fits the queried shares of votes (Platt scaling).
 
-    PRIOR holds them at 1 and 0, and the slope stays above 0; without queried labels they are 1 and 0.
+    `prior` holds them at 1 and 0, and the slope stays above 0; without queried labels they are 1 and 0.
     """
     if not len(queried.points):
         return Calibration.identity(classes)
@@ -147,7 +144,7 @@ def fit_calibration(pair: SurrogatePair, queried: QueriedLabels, classes: int) -
     def closure() -> float:
         optimizer.zero_grad()
         fitted = torch.log_softmax(log_slope.exp() * mean + bias, dim=1)
-        loss = -(shares * fitted).sum(dim=1).mean() + PRIOR * (log_slope.square() + bias.square().sum())
+        loss = -(shares * fitted).sum(dim=1).mean() + prior * (log_slope.square() + bias.square().sum())
         torch.autograd.backward(loss)
         return float(loss.detach())
 

@@ -7,7 +7,7 @@ that always say the same.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Codes, Encoded
+from ..config import TeacherConfig
 from .residual_ridge import kernel_sums
-
-SLOW_ROWS = 10_000
-"""SVM and perceptron see at most this many rows: they are asked about tens of thousands of points."""
-NEIGHBOUR_ROWS = 40_000
-"""And so many the nearest neighbours, whose votes depend on every row."""
-PRIOR = 3.0
-"""How strongly the weights are held at equal shares, in units of one queried label's row."""
-
-
-SHARPNESS = 6.0
-"""The power to which a teacher's probabilities are raised; measured against queried votes on Compas and Adult."""
-
 
 LEAST_VOTE = 1e-30
 """No vote is less: its logarithm is asked for."""
@@ -46,6 +35,7 @@ class TeacherEnsemble:
 
     teachers: tuple[ClassifierMixin, ...]
     classes: int
+    config: TeacherConfig = field(default_factory=TeacherConfig)
 
     def equal_weights(self, heads: int) -> NDArray[np.float64]:
         """(H, s + K): all teachers count alike and the constant ones nothing, for each of H black boxes"""
@@ -58,11 +48,11 @@ class TeacherEnsemble:
         A teacher's probabilities are sharpened, not rounded: near one half its vote is a toss-up for models like it.
         """
         with threadpool_limits(limits=1):
-            return np.stack([_sharpened(teacher, points, self.classes) for teacher in self.teachers])
+            return np.stack([_sharpened(teacher, points, self.config) for teacher in self.teachers])
 
     def teacher_logits(self, votes: NDArray[np.float32]) -> NDArray[np.float64]:
         """votes (s, n, K) -> each teacher's logits at each point (n, s * K), centred, before they were sharpened"""
-        chances = np.log(np.maximum(votes, LEAST_VOTE), dtype=np.float64) / SHARPNESS
+        chances = np.log(np.maximum(votes, LEAST_VOTE), dtype=np.float64) / self.config.sharpness
         chances -= chances.mean(axis=2, keepdims=True)
         return np.asarray(chances.transpose(1, 0, 2).reshape(votes.shape[1], -1))
 
@@ -83,21 +73,22 @@ class TeacherEnsemble:
         constant = np.tile(np.eye(self.classes), (len(queried), 1, 1))
         design = np.concatenate([said, constant], axis=2)
         prior, weights = self.equal_weights(queried.shape[1]), np.empty((queried.shape[1], count + self.classes))
+        ridge = self.config.prior
         for head, answers in enumerate(queried.transpose(1, 0, 2)):
             heard = answers.any(axis=1)
-            rows = np.vstack([design[heard].reshape(-1, design.shape[2]), PRIOR * np.eye(design.shape[2])])
-            weights[head], _ = nnls(rows, np.concatenate([answers[heard].reshape(-1), PRIOR * prior[head]]))
+            rows = np.vstack([design[heard].reshape(-1, design.shape[2]), ridge * np.eye(design.shape[2])])
+            weights[head], _ = nnls(rows, np.concatenate([answers[heard].reshape(-1), ridge * prior[head]]))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _sharpened(teacher: ClassifierMixin, points: Encoded, classes: int) -> NDArray[np.float32]:
-    """points (n, D) -> p^SHARPNESS of each class, normalised (n, K)"""
+def _sharpened(teacher: ClassifierMixin, points: Encoded, config: TeacherConfig) -> NDArray[np.float32]:
+    """points (n, D) -> p^sharpness of each class, normalised (n, K)"""
     if isinstance(teacher, SVC):
         margin = _margin(teacher, points)
         logits = np.stack([-margin, margin], axis=1) if margin.ndim == 1 else margin * 2.0
     else:
-        logits = np.log(np.clip(teacher.predict_proba(points), 1e-3, 1.0))
-    return np.asarray(softmax(SHARPNESS * logits, axis=1), dtype=np.float32)
+        logits = np.log(np.clip(teacher.predict_proba(points), config.least_chance, 1.0))
+    return np.asarray(softmax(config.sharpness * logits, axis=1), dtype=np.float32)
 
 
 def _margin(teacher: SVC, points: Encoded) -> NDArray[np.float64]:
@@ -108,33 +99,48 @@ def _margin(teacher: SVC, points: Encoded) -> NDArray[np.float64]:
     return np.asarray(sums[:, 0] + teacher.intercept_[0])
 
 
-def _fit_quietly(model: ClassifierMixin, x: Encoded, y: Codes) -> ClassifierMixin:
-    """A perceptron that ends at its last epoch is as good a teacher as any: no warning."""
+def fit_teachers(x: Encoded, y: Codes, classes: int, seed: int, config: TeacherConfig | None = None) -> TeacherEnsemble:
+    """x (n, D), y (n,) -> the teachers, by settings that suit most tabular data"""
+    config = config or TeacherConfig()
+    order = np.random.default_rng(seed).permutation(len(x))
+    few = _with_every_class(y, order, config.slow_rows, classes)
+    some = _with_every_class(y, order, config.neighbour_rows, classes)
+    with threadpool_limits(limits=1):
+        fitted = [model.fit(x, y) for model in _trees(config, seed)]
+        if config.neighbours:
+            neighbours = KNeighborsClassifier(min(config.nearest, len(some)), algorithm="brute", n_jobs=1)
+            fitted.append(neighbours.fit(x[some], y[some]))
+        if config.svm:
+            gamma = 1.0 / x.shape[1] if x.shape[1] > 4 else config.plane_gamma
+            fitted.append(SVC(C=config.svm_c, gamma=gamma, random_state=seed).fit(x[few], y[few]))
+        fitted.append(_fit_perceptron(config, x[few], y[few], seed))
+    return TeacherEnsemble(tuple(fitted), classes, config)
+
+
+def _trees(config: TeacherConfig, seed: int) -> list[ClassifierMixin]:
+    """The teachers made of trees, not fitted yet"""
+    forests: list[ClassifierMixin] = [
+        RandomForestClassifier(config.forest_trees, max_depth=config.forest_depth, random_state=seed, n_jobs=1),
+        ExtraTreesClassifier(config.forest_trees, max_depth=config.extra_depth, random_state=seed, n_jobs=1),
+    ]
+    if not config.boosted:
+        return forests
+    shallow = {"max_iter": config.shallow_trees, "max_depth": config.shallow_depth}
+    return [
+        *forests,
+        HistGradientBoostingClassifier(max_iter=config.boosted_trees, random_state=seed),
+        HistGradientBoostingClassifier(**shallow, random_state=seed + 1),
+    ]
+
+
+def _fit_perceptron(config: TeacherConfig, x: Encoded, y: Codes, seed: int) -> ClassifierMixin:
+    """One that ends at its last epoch is as good a teacher as any: no warning."""
+    layers, batch = (config.perceptron_width, config.perceptron_width), min(config.perceptron_batch, len(x))
+    penalty, epochs = config.perceptron_penalty, config.perceptron_epochs
+    model = MLPClassifier(layers, alpha=penalty, batch_size=batch, max_iter=epochs, tol=0.0, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(x, y)
-
-
-def fit_teachers(x: Encoded, y: Codes, classes: int, seed: int) -> TeacherEnsemble:
-    """x (n, D), y (n,) -> the teachers, by settings that suit most tabular data"""
-    order = np.random.default_rng(seed).permutation(len(x))
-    few, some = _with_every_class(y, order, SLOW_ROWS, classes), _with_every_class(y, order, NEIGHBOUR_ROWS, classes)
-    trees = [
-        RandomForestClassifier(60, max_depth=10, random_state=seed, n_jobs=1),
-        ExtraTreesClassifier(60, max_depth=12, random_state=seed, n_jobs=1),
-        HistGradientBoostingClassifier(max_iter=100, random_state=seed),
-        HistGradientBoostingClassifier(max_iter=150, max_depth=3, random_state=seed + 1),
-    ]
-    smooth = [
-        SVC(C=3.0, gamma=1.0 / x.shape[1] if x.shape[1] > 4 else 2.0, random_state=seed),
-        MLPClassifier((64, 64), alpha=1e-2, batch_size=min(128, len(few)), max_iter=40, tol=0.0, random_state=seed),
-    ]
-    neighbours = KNeighborsClassifier(min(9, len(some)), algorithm="brute", n_jobs=1)
-    with threadpool_limits(limits=1):
-        fitted: list[ClassifierMixin] = [model.fit(x, y) for model in trees]
-        fitted.append(_fit_quietly(neighbours, x[some], y[some]))
-        fitted += [_fit_quietly(model, x[few], y[few]) for model in smooth]
-    return TeacherEnsemble(tuple(fitted), classes)
 
 
 def _with_every_class(y: Codes, order: NDArray[np.intp], most: int, classes: int) -> NDArray[np.intp]:

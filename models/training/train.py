@@ -32,8 +32,6 @@ from .schedule import Report, silent
 from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
 from .teachers import fit_teachers
 
-PSEUDO_LABELS = 12_000
-
 
 def train(
     encoder: Encoder,
@@ -69,10 +67,11 @@ def train(
         pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
         velocity = make_velocity(encoder.width, classes, config.flow).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
-    if config.surrogate.plausible:
+    if config.surrogate.teachers:
         surrogate.pseudo_labels = _pseudo_labels(encoder, training, data, config, seed)
         if resume is None:
-            surrogate.pseudo_labels.add(mix_points(data.points, data.labels, snapper, PSEUDO_LABELS, random))
+            between = mix_points(data.points, data.labels, snapper, config.pseudo_labels, random)
+            surrogate.pseudo_labels.add(between)
     state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
     steps = all_steps if checkpoints is None else checkpoints.steps(state.snapshot, state.restore)
     surrogate.pretrain(report, steps)
@@ -87,7 +86,7 @@ def train(
         surrogate.finetune(aggregation, report, steps)
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
-    calibration = fit_calibration(pair, surrogate.queried, classes)
+    calibration = fit_calibration(pair, surrogate.queried, classes, config.surrogate.calibration_prior)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
     learned, checked = ((split.records, split.labels) for split in (training, validation))
     model = with_ranker(model, learned, checked, seed)
@@ -134,5 +133,6 @@ def _training_data(encoder: Encoder, training: Labelled, config: Config, device:
 def _pseudo_labels(encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int) -> PseudoLabels:
     """The teachers, with nothing to label yet."""
     classes = len(encoder.schema.classes)
-    teachers = fit_teachers(encoder.encode(training.records), training.labels, classes, seed)
-    return PseudoLabels(teachers, encoder.width, config.surrogate.heads or 1, data.points.device)
+    teachers = fit_teachers(encoder.encode(training.records), training.labels, classes, seed, config.teachers)
+    heads, share = config.surrogate.heads or 1, config.pseudo_labels.on_policy_share
+    return PseudoLabels(teachers, encoder.width, heads, data.points.device, config.residuals, share)

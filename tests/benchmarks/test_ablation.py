@@ -14,8 +14,8 @@ def row(part: str, seed: int, validity: float, ms: float = 1.0) -> Row:
 
 
 def test_a_switch_turns_a_setting_or_says_that_there_is_none() -> None:
-    turned = switch(distill__settle_steps=0, surrogate__heads=1)(fast())
-    assert turned is not None and (turned.distill.settle_steps, turned.surrogate.heads) == (0, 1)
+    turned = switch(distill__finetune_steps=0, surrogate__heads=1)(fast())
+    assert turned is not None and (turned.distill.finetune_steps, turned.surrogate.heads) == (0, 1)
     assert turned.generator == fast().generator
     assert switch(distill__no_such_setting=0)(fast()) is None and switch(nothing__at_all=0)(fast()) is None
 

@@ -26,6 +26,6 @@ def blobs_task() -> Task:
 @pytest.fixture(scope="session")
 def tiny_model(loans_task: Task) -> RecourseModel:
     """Trained on the loans with every part: plausible models, votes, distillation, frontier."""
-    config = replace(TINY, surrogate=replace(TINY.surrogate, plausible=True))
+    config = replace(TINY, surrogate=replace(TINY.surrogate, teachers=True))
     task = loans_task
     return train(task.encoder, task.training, task.validation, Scorecards(task.encoder), config, seed=5)

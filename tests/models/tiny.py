@@ -21,10 +21,10 @@ from models.space.feasible import FeasibleSet
 
 # With a dozen answers there is little to tell the black boxes apart by: one head stands for all of them.
 TINY = Config(
-    surrogate=SurrogateConfig(width=16, heads=1, plausible=False, steps=30, batch=64),
+    surrogate=SurrogateConfig(width=16, heads=1, teachers=False, steps=30, batch=64),
     flow=FlowConfig(width=16, context=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
-    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, settle_steps=5),
+    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, finetune_steps=5),
     ranker=RankerConfig(width=16, steps=20),
 )
 

@@ -11,7 +11,7 @@ WIDTH, CLASSES, ROWS = 5, 4, 9
 
 def make_pair(votes: bool = True, spectral: bool = False, heads: int = 1) -> SurrogatePair:
     torch.manual_seed(0)
-    settings = SurrogateConfig(width=16, heads=heads, votes=votes, plausible=False, spectral=spectral)
+    settings = SurrogateConfig(width=16, heads=heads, votes=votes, teachers=False, spectral=spectral)
     return SurrogatePair(WIDTH, CLASSES, settings)
 
 

@@ -15,6 +15,18 @@ from models.storage.config_json import FORMAT, config_from_json, config_to_json
 FORMAT_1, FORMAT_2, FORMAT_3 = (Path(__file__).parent / f"config_format_{number}.json" for number in (1, 2, 3))
 SEARCH_DIGEST = "6e38b4cb0b32e116f237f934b8c207f02a67923e2c4ac2a9e2577315c3337d30"
 """Of the search's settings with which formats up to 3 search."""
+TODAY = {"plausible": "teachers", "settle_steps": "finetune_steps", "settle_rate": "finetune_rate", "scout": "ranker"}
+
+
+def settings(document: dict[str, Any]) -> dict[str, Any]:
+    """Every setting by its place, under today's names"""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        name = TODAY.get(name, name)
+        found |= (
+            {f"{name}.{key}": v for key, v in settings(value).items()} if isinstance(value, dict) else {name: value}
+        )
+    return found
 
 
 @pytest.mark.parametrize(
@@ -42,6 +54,9 @@ def changed(section: str | None, key: str, value: object) -> dict[str, Any]:
         ("flow", "adjoint", 1, "The setting 'flow.adjoint' is 1; it must be true or false."),
         ("noise", "bound", "x", "The setting 'noise.bound' is 'x'; it must be a number or null."),
         ("noise", "ratio", None, "The setting 'noise.ratio' is None; it must be a number."),
+        ("residuals", "ridges", 0.1, "The setting 'residuals.ridges' is 0.1; it must be a list."),
+        ("residuals", "ridges", ["x"], "The setting 'residuals.ridges' is 'x'; it must be a number."),
+        ("residuals", "ridges", [], "residuals.ridges is empty; give at least one number."),
         ("noise", "tau", 0.2, "The configuration has the unknown setting 'noise.tau': use the recourse that trained"),
         (None, "flow", [4], "Expected the section 'flow' of the configuration to be an object, not [4]."),
         (None, "device", 7, "The setting 'device' is 7; it must be text."),
@@ -67,12 +82,10 @@ def test_a_model_of_the_first_format_is_read_for_ever() -> None:
     """The file was written once, by format 1. Does this fail? The new setting wants an entry in `LATER`."""
     document = json.loads(FORMAT_1.read_text())
     config = config_from_json(document, 1)
-    kept: dict[str, Any] = config_to_json(config)
     assert config.surrogate.votes is False and config.flow.solver == "dopri5"
-    assert {name: kept[name] for name in document if not isinstance(document[name], dict)}.items() <= document.items()
     assert config.flow.context is None and config.ranker.steps == 0, "its networks are what they were"
-    for section in ("noise", "surrogate", "flow", "loss", "generator", "distill"):
-        assert document[section].items() <= kept[section].items()
+    kept = settings(config_to_json(config))
+    assert {name: kept[name] for name in settings(document)} == settings(document)
 
 
 def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
@@ -80,10 +93,18 @@ def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
     config = config_from_json(document, 2)
     assert config.surrogate.heads == 1 and config.surrogate.width == NARROW
     assert (config.flow.solver, config.flow.steps, config.ranker.width) == ("midpoint", 2, 64), "searched as it was"
-    kept: dict[str, Any] = config_to_json(config)
-    assert document["surrogate"].items() <= kept["surrogate"].items()
-    others = [name for name in document if name not in ("surrogate", "scout")]
-    assert {name: kept[name] for name in others} == {name: document[name] for name in others}
+    kept = settings(config_to_json(config))
+    assert {name: kept[name] for name in settings(document)} == settings(document)
+
+
+def test_old_names_of_the_training_are_read() -> None:
+    document = json.loads(FORMAT_3.read_text())
+    document["surrogate"]["plausible"] = False
+    document["distill"] |= {"settle_steps": 70, "settle_rate": 0.002}
+    config = config_from_json(document, 3)
+    assert config.surrogate.teachers is False
+    assert (config.distill.finetune_steps, config.distill.finetune_rate) == (70, 0.002)
+    assert (config.ranker, config.teachers) == (fast().ranker, fast().teachers)
 
 
 def test_a_model_of_the_third_format_has_other_names_and_no_settings_of_the_search() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from models.config import Config
-from models.training.acquisition import RECORDS, aggregate
+from models.training.acquisition import aggregate
 from models.training.pseudo_labels import PseudoLabels, query_ensemble
 from models.training.surrogate_trainer import SurrogateTrainer, TrainingData
 from models.training.teachers import fit_teachers
@@ -33,7 +33,7 @@ def test_aggregation_gives_the_labels_that_a_run_from_a_checkpoint_would(blobs_t
     pseudo.fit(queried)
     assert pseudo.residuals is not None
     aggregate(model, training.records, training.labels, surrogate, random)
-    count = min(RECORDS, len(training.records))
+    count = min(CONFIG.acquisition.records, len(training.records))
     assert pseudo.on_policy.tolist() == list(range(GIVEN, GIVEN + count))
     again = fresh()
     again.restore(pseudo.points, pseudo.votes, pseudo.on_policy, queried)

@@ -21,7 +21,7 @@ from tests.models.tiny import TINY, Scorecards, Task, make_task
 
 CONFIG = replace(
     TINY,
-    surrogate=replace(TINY.surrogate, heads=None, steps=6, batch=32, plausible=True),
+    surrogate=replace(TINY.surrogate, heads=None, steps=6, batch=32, teachers=True),
     generator=replace(TINY.generator, steps=5, batch=32),
     distill=replace(TINY.distill, rounds=3, queries=4, surrogate_steps=2, generator_steps=2),
 )
@@ -29,7 +29,7 @@ VARIANTS: dict[str, Callable[[Config], Config]] = {
     "plausible": lambda c: c,
     "joint, spectral, drawn proxy": lambda c: replace(
         c,
-        surrogate=replace(c.surrogate, plausible=False, spectral=True, votes=False),
+        surrogate=replace(c.surrogate, teachers=False, spectral=True, votes=False),
         generator=replace(c.generator, joint=True),
         loss=replace(c.loss, proxy="disc2"),
         top_features=1,
@@ -80,7 +80,7 @@ def test_the_same_bits_wherever_it_was_interrupted(task: Task, tmp_path: Path, v
         assert all(np.array_equal(ours, theirs) for ours, theirs in zip(again.asked, left, strict=True))
 
 
-PLAIN = replace(CONFIG, surrogate=replace(CONFIG.surrogate, plausible=False))
+PLAIN = replace(CONFIG, surrogate=replace(CONFIG.surrogate, teachers=False))
 
 
 def test_it_stops_when_told_and_goes_on(task: Task, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.arrays import Records
+from models.config import PseudoLabelConfig
 from models.errors import EnsembleError
 from models.space.snapping import Snapper
 from models.training.pseudo_labels import PseudoLabels, QueriedLabels, mix_points, query_ensemble
@@ -94,11 +95,11 @@ def test_mixed_points_are_decodable(loans_task: Task) -> None:
     snapper = Snapper(encoder, CPU)
     points = torch.from_numpy(encoder.encode(training.records).astype(np.float32))
     labels = torch.from_numpy(training.labels)
-    mixed = mix_points(points, labels, snapper, 500, torch.Generator().manual_seed(0))
+    mixed = mix_points(points, labels, snapper, PseudoLabelConfig(500), torch.Generator().manual_seed(0))
     assert mixed.shape == (500, encoder.width)
     records = encoder.decode(mixed.numpy().astype(np.float64))
     np.testing.assert_allclose(encoder.encode(records), mixed.numpy(), atol=2e-3)
-    again = mix_points(points, labels, snapper, 500, torch.Generator().manual_seed(0))
+    again = mix_points(points, labels, snapper, PseudoLabelConfig(500), torch.Generator().manual_seed(0))
     assert torch.equal(mixed, again)
 
 
@@ -107,7 +108,7 @@ def test_mixed_points_lie_between_the_classes(blobs_task: Task) -> None:
     encoder, training = blobs_task.encoder, blobs_task.training
     points = torch.from_numpy(encoder.encode(training.records).astype(np.float32))
     labels, random = torch.from_numpy(training.labels), torch.Generator().manual_seed(0)
-    mixed = mix_points(points, labels, Snapper(encoder, CPU), 2000, random)
+    mixed = mix_points(points, labels, Snapper(encoder, CPU), PseudoLabelConfig(2000), random)
     between, seldom = (float((part.abs() < 0.4).any(dim=1).float().mean()) for part in (mixed, points))
     assert between > 0.3 and seldom < 0.15
 

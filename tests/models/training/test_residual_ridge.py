@@ -4,7 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.training.residual_ridge import LEAST, RIDGES, fit_residuals, squared_distances
+from models.config import ResidualConfig
+from models.training.residual_ridge import fit_residuals, squared_distances
+
+DEFAULT = ResidualConfig()
 
 
 def kernel(points: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
@@ -52,7 +55,7 @@ def test_both_kernels_are_added_up() -> None:
     residuals = fit_residuals(known, logits, lacking)
     assert residuals is not None and residuals.alike > 0
     left = lacking - residuals.at(known, logits)
-    assert min(np.abs(left - ridge * residuals.weights).max() for ridge in RIDGES) < 1e-3
+    assert min(np.abs(left - ridge * residuals.weights).max() for ridge in DEFAULT.ridges) < 1e-3
 
 
 def test_noise_is_not_carried_over() -> None:
@@ -62,7 +65,7 @@ def test_noise_is_not_carried_over() -> None:
     assert fit_residuals(known, random.normal(size=(200, 3)), np.hstack([noise, -noise])) is None
 
 
-@given(count=st.integers(0, LEAST - 1))
+@given(count=st.integers(0, DEFAULT.least_points - 1))
 def test_too_few_points_teach_nothing(count: int) -> None:
     assert fit_residuals(np.zeros((count, 2)), np.zeros((count, 1)), np.ones((count, 2))) is None
 
@@ -76,10 +79,16 @@ def test_leaving_one_out_is_what_it_says() -> None:
     random = np.random.default_rng(2)
     points = random.normal(size=(30, 2))
     lacking = wave(points)
-    inverse = np.linalg.inv(kernel(points, points, 0.7) + RIDGES[0] * np.eye(30))
+    inverse = np.linalg.inv(kernel(points, points, 0.7) + DEFAULT.ridges[0] * np.eye(30))
     short = (inverse @ lacking) / np.diag(inverse)[:, None]
     for left_out in range(30):
         kept = np.arange(30) != left_out
-        ridged = kernel(points[kept], points[kept], 0.7) + RIDGES[0] * np.eye(29)
+        ridged = kernel(points[kept], points[kept], 0.7) + DEFAULT.ridges[0] * np.eye(29)
         said = kernel(points[[left_out]], points[kept], 0.7) @ np.linalg.solve(ridged, lacking[kept])
         np.testing.assert_allclose(lacking[left_out] - said[0], short[left_out], atol=1e-9)
+
+
+def test_it_can_be_switched_off() -> None:
+    known = np.random.default_rng(0).uniform(-2, 2, (100, 2))
+    assert fit_residuals(known, nothing(known), wave(known)) is not None
+    assert fit_residuals(known, nothing(known), wave(known), ResidualConfig(enabled=False)) is None

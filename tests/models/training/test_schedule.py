@@ -5,20 +5,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.training.schedule import FLOOR, MovingAverage, set_rate, warm_cosine
+from models.training.schedule import MovingAverage, set_rate, warm_cosine
 
 
 def test_known_rates() -> None:
-    rates = [warm_cosine(step, 100, 0.1) for step in range(100)]
+    rates = [warm_cosine(step, 100, 0.1, 1e-3) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == 1.0 and rates[10] == pytest.approx(1.0)
-    assert rates[55] == pytest.approx((1 + FLOOR) / 2)
-    assert warm_cosine(100, 100, 0.1) == pytest.approx(FLOOR)
+    assert rates[55] == pytest.approx((1 + 1e-3) / 2)
+    assert warm_cosine(100, 100, 0.1, 1e-3) == pytest.approx(1e-3)
 
 
 @given(steps=st.integers(1, 300), warmup=st.floats(0, 1))
 def test_it_rises_to_one_then_falls_and_is_never_zero(steps: int, warmup: float) -> None:
-    rates = [warm_cosine(step, steps, warmup) for step in range(steps)]
+    rates = [warm_cosine(step, steps, warmup, 1e-3) for step in range(steps)]
     top = rates.index(max(rates))
     assert max(rates) == pytest.approx(1.0) and min(rates) > 0
     assert rates[:top] == sorted(rates[:top]) and rates[top:] == sorted(rates[top:], reverse=True)

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from models.arrays import Encoded
-from models.training.teachers import SHARPNESS, TeacherEnsemble, fit_teachers
+from models.config import TeacherConfig
+from models.training.teachers import TeacherEnsemble, fit_teachers
 from tests.models.tiny import Task
 
 
@@ -52,7 +53,7 @@ def test_teacher_logits_are_the_log_chances_before_they_were_sharpened() -> None
 def test_a_vote_is_sharper_than_its_probability_but_a_toss_up_stays_one() -> None:
     unsure = TeacherEnsemble((Threshold(0, 0.6), Threshold(0, 0.5)), classes=2)
     votes = unsure.votes(np.array([[1.0, 0.0, 0.0]]))
-    odds = (0.6 / 0.4) ** SHARPNESS
+    odds = (0.6 / 0.4) ** TeacherConfig().sharpness
     np.testing.assert_allclose(votes[:, 0, 1], [odds / (1 + odds), 0.5], rtol=1e-5)
 
 
@@ -100,3 +101,11 @@ def test_fitted_models_know_their_classes(blobs_task: Task, classes: int) -> Non
     assert ((votes.argmax(axis=2) == wanted).mean(axis=1) > 0.9).all()
     again = fit_teachers(encode(training.records), training.labels * classes // 4, classes, seed=0)
     np.testing.assert_array_equal(again.votes(encode(test.records)), votes)
+
+
+def test_teachers_that_are_switched_off(blobs_task: Task) -> None:
+    training, encode = blobs_task.training, blobs_task.encoder.encode
+    config = TeacherConfig(svm=False, neighbours=False, boosted=False)
+    models = fit_teachers(encode(training.records), training.labels, 4, seed=0, config=config)
+    names = [type(model).__name__ for model in models.teachers]
+    assert names == ["RandomForestClassifier", "ExtraTreesClassifier", "MLPClassifier"]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.arrays import Records
-from models.config import Config, DistillConfig
+from models.config import Config, DistillConfig, ResidualConfig, TeacherConfig
 from models.datasets.dataset import Labelled
 from models.datasets.synthetic import four_blobs
 from models.ensemble.votes import agreement
@@ -129,8 +129,8 @@ def test_each_head_follows_its_own_black_box(blobs_task: Task) -> None:
 
     config = replace(
         TINY,
-        surrogate=replace(TINY.surrogate, heads=None, plausible=True, width=32, steps=100),
-        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, settle_steps=600),
+        surrogate=replace(TINY.surrogate, heads=None, teachers=True, width=32, steps=100),
+        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, finetune_steps=600),
     )
     lender = Steps(blobs_task.encoder)
     model = train_on(blobs_task, config, lender)
@@ -164,7 +164,7 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
     "knn": lambda c: replace(c, loss=replace(c.loss, proxy="knn")),
     "lof": lambda c: replace(c, loss=replace(c.loss, proxy="lof")),
     "a head for each black box": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None)),
-    "heads and plausible models": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None, plausible=True)),
+    "heads and teachers": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None, teachers=True)),
     "euler": lambda c: replace(c, flow=replace(c.flow, solver="euler")),
     "ralston3": lambda c: replace(c, flow=replace(c.flow, solver="ralston3", steps=1)),
     "rk4": lambda c: replace(c, flow=replace(c.flow, solver="rk4")),
@@ -179,6 +179,15 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
         c, generator=replace(c.generator, constrained=0.0), loss=replace(c.loss, cost_low=0.2, cost_high=0.2)
     ),
     "no distillation": lambda c: replace(c, distill=replace(c.distill, rounds=0)),
+    "no fine-tuning": lambda c: replace(c, distill=replace(c.distill, finetune_steps=0)),
+    "no residual ridge": lambda c: replace(
+        c, surrogate=replace(c.surrogate, teachers=True), residuals=ResidualConfig(enabled=False)
+    ),
+    "three teachers": lambda c: replace(
+        c,
+        surrogate=replace(c.surrogate, teachers=True),
+        teachers=TeacherConfig(svm=False, neighbours=False, boosted=False),
+    ),
     "no refinement": lambda c: replace(c, distill=replace(c.distill, generator_steps=0, surrogate_steps=0)),
 }
 
@@ -190,7 +199,8 @@ def test_every_option_trains(small_task: Task, option: str) -> None:
     model = train(task.encoder, task.training, task.validation, lender, config, report=diary)
     assert np.isfinite(diary.figures).all()
     phases = list(dict.fromkeys(phase for phase, _, _ in diary.entries))
-    assert phases == ["surrogate", "generator", "distill", "finetune"][: 2 if option == "no distillation" else 4]
+    ends = {"no distillation": 2, "no fine-tuning": 3}
+    assert phases == ["surrogate", "generator", "distill", "finetune"][: ends.get(option, 4)]
     assert all(step <= steps for _, step, steps in diary.entries)
     assert model.config.flow.solver != "dopri5", "it is served on a fixed grid"
     assert bool(model.velocity.out.weight.any())
