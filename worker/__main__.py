@@ -4,73 +4,37 @@ Each is a process of its own. When one of them ends, so does the other: whoever 
 this process ends, be it by kill -9, so do they.
 """
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from typing import Annotated, Literal
 
-import structlog
 import typer
 
 from app import logs
-from app.db.engine import open_database
 from app.settings import Settings
-from worker.process import end_with_parent
 
 Part = Literal["explain", "train"]
-PARTS: dict[Part, tuple[str, ...]] = {
-    "explain": ("-m", "worker.explain_server", "--with-parent"),
-    "train": ("-m", "worker", "--only", "train", "--with-parent"),
-}
+MODULES: dict[Part, str] = {"explain": "worker.explain_server", "train": "worker.trainer"}
 STOP_SECONDS = 60.0
 
-log = structlog.get_logger()
 
-
-def run(
-    only: Annotated[str | None, typer.Option(help="explain or train; by default both.")] = None,
-    with_parent: Annotated[bool, typer.Option("--with-parent", help="End when stdin ends.")] = False,
-) -> None:
+def run(only: Annotated[Part | None, typer.Option(help="Do only this; by default both.")] = None) -> None:
     """Explain and train for an API that runs elsewhere."""
-    if with_parent:
-        end_with_parent()
-    settings = Settings()
-    logs.configure(settings)
-    if only == "train":
-        _train(settings)
-    elif only == "explain":
-        raise SystemExit(_supervise(("explain",)))
-    elif only is None:
-        raise SystemExit(_supervise(("explain", "train")))
-    else:
-        raise typer.BadParameter(f"'{only}' is neither explain nor train.")
+    logs.configure(Settings())
+    if only is not None:
+        os.execv(sys.executable, [sys.executable, "-m", MODULES[only]])
+    raise SystemExit(supervise([[sys.executable, "-m", module, "--with-parent"] for module in MODULES.values()]))
 
 
-def _train(settings: Settings) -> None:
-    if settings.redis_url is None:
-        from worker.trainer import run as run_trainer
-
-        run_trainer()
-        return
-    from worker.trainer import serve
-
-    database = open_database(settings.database, pool_size=4)
-    try:
-        serve(settings, database, settings.redis_url.get_secret_value())
-    finally:
-        database.close()
-
-
-def _supervise(parts: tuple[Part, ...]) -> int:
+def supervise(commands: list[list[str]]) -> int:
     """Run the parts until one ends or a signal comes; then end them all. The exit code of the first to end."""
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stopped.append(number))
-    children = [
-        subprocess.Popen([sys.executable, *PARTS[part]], stdin=subprocess.PIPE, start_new_session=True)
-        for part in parts
-    ]
+    children = [subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) for command in commands]
     while not stopped and all(child.poll() is None for child in children):
         time.sleep(0.1)
     code = 0 if stopped else next(child.returncode for child in children if child.poll() is not None)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import warnings
-from threading import Event, Thread
+from threading import Event
 from uuid import UUID
 
 import structlog
@@ -26,10 +26,9 @@ from models.device import one_thread
 from models.errors import EnsembleError, RecourseError, StoppedError
 from worker.context import open_bench
 from worker.held_job import HeldJob
-from worker.process import ENDED, LOST, ORPHANED, STOPPED
+from worker.process import ENDED, LOST, ORPHANED, STOPPED, watch_parent
 from worker.training import run_training
 
-STDIN = 0
 TRIES = 3
 PAUSE_SECONDS = 2.0
 PASSING = (EnsembleError, LedgerUnavailableError, ReservationError, UnavailableError)
@@ -39,14 +38,15 @@ log = structlog.get_logger()
 
 
 def main(job_id: UUID, fence: int) -> int:
-    """The exit code; see worker/exits.py."""
+    """The exit code; see worker/process.py."""
     settings = Settings()
     logs.configure(settings)
     structlog.contextvars.bind_contextvars(job=str(job_id), fence=fence)
     stop = Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    # The trainer renews the lease: without it the training would be nobody's.
+    watch_parent(lambda: os._exit(ORPHANED))
     database = open_database(settings.database, pool_size=3)
     try:
         held = HeldJob(database, Claim(job_id, fence), _tenant_of(database, job_id))
@@ -94,14 +94,6 @@ def _try_again(held: HeldJob, reason: str) -> None:
 def _tenant_of(database: Database, job_id: UUID) -> int:
     with database.reading() as connection:
         return connection.execute(select(Job.tenant_id).where(Job.id == job_id)).scalar_one()
-
-
-def _end_with_parent() -> None:
-    """The trainer holds the other end of stdin; at its death the training would be nobody's."""
-    # Not through sys.stdin: a thread that holds its lock at the end makes Python abort.
-    while os.read(STDIN, 1):
-        pass
-    os._exit(ORPHANED)
 
 
 if __name__ == "__main__":

@@ -1,37 +1,46 @@
-"""The parts of a worker end with it, however it ended: a pipe whose other end it holds closes even after a kill -9.
+"""How the processes of a worker end: with the one that started them, and with which exit code.
 
-How the process of a training ends; any other code, or a signal, is a death.
+A parent holds the other end of the child's stdin. The pipe closes however the parent ended, even by kill -9.
 """
 
 import os
 import signal
+from collections.abc import Callable
 from threading import Thread
 
 import structlog
 
 STDIN = 0
 
-log = structlog.get_logger()
-
-
-def end_with_parent() -> None:
-    """From now on the end of stdin is a SIGTERM: what is in flight is finished, what is trained is kept."""
-    Thread(target=_wait_for_the_end, name="parent", daemon=True).start()
-
-
-def _wait_for_the_end() -> None:
-    # Not through sys.stdin: a thread that holds its lock at the end makes Python abort.
-    while os.read(STDIN, 4096):
-        continue
-    log.warning("the worker is gone, its part ends")
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 ENDED = 0
-"""The job's row says how: done, failed, or queued again."""
+"""A training ended by itself; the job's row says how: done, failed, or queued again. What is not below is a death."""
 STOPPED = 3
 """It was told to stop and kept a checkpoint; the trainer puts the job back."""
 LOST = 4
 """Another trainer has the job."""
 ORPHANED = 5
 """Its trainer died."""
+
+log = structlog.get_logger()
+
+
+def watch_parent(gone: Callable[[], None], spoke: Callable[[], None] = lambda: None) -> None:
+    """Read stdin in a thread: `spoke` is called whenever the parent wrote something, `gone` when it has ended."""
+
+    def read() -> None:
+        # Not through sys.stdin: a thread that holds its lock at the end makes Python abort.
+        while os.read(STDIN, 4096):
+            spoke()
+        gone()
+
+    Thread(target=read, name="parent", daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """From now on the parent's end is a SIGTERM: what is in flight is finished, what is trained is kept."""
+
+    def end() -> None:
+        log.warning("the worker is gone, its part ends")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    watch_parent(end)

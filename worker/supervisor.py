@@ -12,10 +12,8 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from uuid import UUID
 
 import structlog
-from sqlalchemy import Connection
 
 from app.artifacts import open_store
 from app.db.engine import Database, retry_database
@@ -49,10 +47,10 @@ class Supervisor:
         self._lease = timedelta(seconds=settings.job_lease_seconds)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
 
-    def work(self, job_id: UUID | None = None) -> bool:
-        """Take a job that waits, or the named one, and see it through; whether there was one."""
+    def work(self) -> bool:
+        """Take the job that waits longest and see it through; whether there was one."""
         end_hopeless(self._database, self._ledger, self._settings.job_attempts)
-        job = self._claim(job_id)
+        job = self._claim()
         if job is None:
             return False
         held = HeldJob(self._database, Claim(job.id, job.fence), job.tenant_id)
@@ -64,20 +62,17 @@ class Supervisor:
         self._clean_up(held)
         return True
 
-    def _claim(self, job_id: UUID | None) -> AnyRow | None:
-        def claim(connection: Connection) -> AnyRow | None:
+    def _claim(self) -> AnyRow | None:
+        def claim() -> AnyRow | None:
             now = utc_now()
-            row = jobs.claim(connection, self._name, now, now + self._lease, job_id)
-            if row is not None:
-                payload = {"state": row.state, "attempts": row.attempts}
-                jobs.add_event(connection, row.tenant_id, row.id, "state", payload, now)
+            with self._database.writing() as connection:
+                row = jobs.claim(connection, self._name, now, now + self._lease)
+                if row is not None:
+                    payload = {"state": row.state, "attempts": row.attempts}
+                    jobs.add_event(connection, row.tenant_id, row.id, "state", payload, now)
             return row
 
-        def run() -> AnyRow | None:
-            with self._database.writing() as connection:
-                return claim(connection)
-
-        return retry_database(run, PATIENCE)
+        return retry_database(claim, PATIENCE)
 
     def _see_through(self, held: HeldJob) -> None:
         command = [sys.executable, "-m", "worker.job", str(held.id), str(held.claim.fence)]

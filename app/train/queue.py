@@ -1,8 +1,7 @@
-"""How the API tells a trainer that there is work: two queues implement it, spawned.py and redis_queue.py.
+"""How the API wakes a trainer when there is work: through Redis, or as the child process of embedded mode.
 
-Production's queue: RQ on Redis rings the bell. The job's row is the truth: a ring may be lost, or come twice.
-
-Embedded mode's queue: a trainer as a child process, which is started, rung, and started again when it dies.
+Neither is a store. The jobs table is the truth: a wake-up that is lost costs a trainer's next look at the table, at most
+`LOOK_SECONDS`, and one that comes twice costs a look in vain.
 """
 
 import os
@@ -16,21 +15,19 @@ from uuid import UUID
 import structlog
 from redis import Redis
 from redis.exceptions import RedisError
-from rq import Queue
-from rq.serializers import JSONSerializer
 
 from app.settings import Settings, environment_of
 
 
 class TrainingQueue(Protocol):
-    """A bell, not a store: the jobs table is the truth, and a ring that is lost loses nothing."""
+    """What the service needs of either way."""
 
-    def ring(self, job_id: UUID) -> None:
-        """Say that the job waits. Its row is committed before; ringing twice is harmless; it never raises."""
+    def wake(self, job_id: UUID) -> None:
+        """Say that the job waits. Its row is committed before; doing it twice is harmless; it never raises."""
         ...
 
     def healthy(self) -> bool:
-        """Whether a ring now would reach the queue; for /readyz."""
+        """Whether a trainer would hear it now; for /readyz."""
         ...
 
     def close(self) -> None:
@@ -38,41 +35,38 @@ class TrainingQueue(Protocol):
         ...
 
 
-QUEUE = "recourse-train"
-ANSWER = "worker.trainer.answer_ring"
-"""What a worker runs for a ring; by name, because app does not import worker."""
+KEY = "recourse-train"
+"""The list in Redis: ids of jobs, each at most once. RPUSH by the API, BLPOP by the trainers that have nothing to do."""
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
-FAILURE_SECONDS = 300
-"""How long RQ remembers a ring that failed; nobody needs it, but an operator may look."""
+LOOK_SECONDS = 5.0
+"""How often a trainer that nobody wakes looks at the jobs table."""
 
 log = structlog.get_logger()
 
 
 def connect(url: str) -> Redis:
-    """For a worker, which waits for rings as long as it takes."""
-    return Redis.from_url(url, socket_connect_timeout=CONNECT_SECONDS)
+    """To Redis; an answer that takes too long is an error, so that no request hangs on it."""
+    return Redis.from_url(
+        url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=ANSWER_SECONDS, health_check_interval=30
+    )
 
 
 class RedisQueue:
-    """Rings workers, wherever they are."""
+    """Wakes one of the trainers, wherever they are."""
 
     def __init__(self, url: str) -> None:
-        self._redis = Redis.from_url(
-            url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=ANSWER_SECONDS, health_check_interval=30
-        )
-        self._queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
+        self._redis = connect(url)
 
-    def ring(self, job_id: UUID) -> None:
-        """Unless a ring for the job waits already. While Redis is away nothing happens: the reconciler rings again."""
-        name = str(job_id)
+    def wake(self, job_id: UUID) -> None:
+        """Put the job behind the others. While Redis is away nothing happens: the trainers look by themselves."""
         try:
-            if self._queue.get_job_position(name) is None:
-                self._queue.enqueue_call(
-                    ANSWER, args=[name], job_id=name, timeout=-1, result_ttl=0, failure_ttl=FAILURE_SECONDS
-                )
+            with self._redis.pipeline() as both:
+                both.lrem(KEY, 0, str(job_id))
+                both.rpush(KEY, str(job_id))
+                both.execute()
         except RedisError as error:
-            log.warning("worker not rung", job=name, reason=str(error))
+            log.warning("no trainer woken", job=str(job_id), reason=str(error))
 
     def healthy(self) -> bool:
         """Whether Redis answers."""
@@ -85,7 +79,7 @@ class RedisQueue:
         self._redis.close()
 
 
-COMMAND = ("-m", "worker.trainer", "--bell")
+COMMAND = ("-m", "worker.trainer", "--with-parent")
 """By name: app does not import worker."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Between the death of a trainer and the start of the next, in seconds; twice as long each time it dies young."""
@@ -105,7 +99,7 @@ class SpawnedQueue:
         self._thread = Thread(target=self._watch, name="trainer", daemon=True)
         self._thread.start()
 
-    def ring(self, job_id: UUID) -> None:
+    def wake(self, job_id: UUID) -> None:
         """Wake the trainer; one that is just being started looks by itself."""
         with self._lock:
             child = self._child
@@ -114,7 +108,7 @@ class SpawnedQueue:
                     child.stdin.write(f"{job_id}\n".encode())
                     child.stdin.flush()
                 except (OSError, ValueError):
-                    log.warning("trainer not rung", job=str(job_id))
+                    log.warning("trainer not woken", job=str(job_id))
 
     def healthy(self) -> bool:
         """Whether a trainer is alive."""

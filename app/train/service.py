@@ -43,7 +43,7 @@ def submit(
         jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
         row = jobs.find_job(connection, tenant_id, job_id)
     assert row is not None
-    queue.ring(job_id)
+    queue.wake(job_id)
     return row
 
 
@@ -93,15 +93,15 @@ def cancel(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
 
 
 def reconcile(database: Database, ledger: Ledger, queue: TrainingQueue, attempts: int) -> list[UUID]:
-    """Ring for every job that waits, whatever became of the ring before; end those that must not be tried again.
+    """Wake a trainer for every job that waits, whether that was done before or not; end those without hope.
 
-    Called once in a while by the API and by each worker: any number of them may do so at the same time.
+    Called once a minute by each process of the API: any number of them may do so at the same time.
     """
     end_hopeless(database, ledger, attempts)
     with database.reading() as connection:
         waiting = jobs.waiting(connection, utc_now())
     for job_id in waiting:
-        queue.ring(job_id)
+        queue.wake(job_id)
     return waiting
 
 

@@ -47,7 +47,7 @@ class Bell:
         self.rung: list[UUID] = []
         self.well = True
 
-    def ring(self, job_id: UUID) -> None:
+    def wake(self, job_id: UUID) -> None:
         self.rung.append(job_id)
 
     def healthy(self) -> bool:

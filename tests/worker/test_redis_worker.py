@@ -45,7 +45,7 @@ def test_jobs_end_whatever_becomes_of_redis(
         queue = RedisQueue(server.url)
 
         forgotten = site.submit(refused)
-        queue.ring(forgotten)
+        queue.wake(forgotten)
         with Redis.from_url(server.url) as redis:
             redis.flushall()
         with redis_worker(site):
@@ -58,6 +58,6 @@ def test_jobs_end_whatever_becomes_of_redis(
 
             server.start()
             rung = site.submit(refused)
-            queue.ring(rung)
+            queue.wake(rung)
             wait_until(lambda: site.job(rung).state == "failed")
         queue.close()

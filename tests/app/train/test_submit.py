@@ -29,7 +29,7 @@ class Bell:
     def __init__(self, database: Database, tenant_id: int) -> None:
         self.database, self.tenant_id, self.rung = database, tenant_id, list[UUID]()
 
-    def ring(self, job_id: UUID) -> None:
+    def wake(self, job_id: UUID) -> None:
         with self.database.reading() as connection:
             assert jobs.find_job(connection, self.tenant_id, job_id) is not None
         self.rung.append(job_id)
