@@ -1,22 +1,19 @@
-"""`recourse`, the command line: mounts the commands, and turns every error of the caller's into one sentence.
+"""`recourse`, the command line: a group of commands that are imported when they run, and errors as one sentence.
 
-Nothing here imports torch, pandas or SQLAlchemy: the plain install has no torch, and help must come at once. A command
-imports its work when it runs.
+Nothing here imports torch, pandas or SQLAlchemy: help must come at once. The plain install has no torch: a command that
+needs it imports it inside its functions, so that its help works there, and a sentence says what is missing.
 """
 
 import errno
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from app.commands.console import complain
-from app.commands.data import data
-from app.commands.demo import demo
-from app.commands.evaluate import evaluate
-from app.commands.explain import explain
-from app.commands.serve import serve
-from app.commands.train import train
 from models.errors import RecourseError
 
 BAD_REQUEST = 2
@@ -38,51 +35,53 @@ WORKER_EXTRA = frozenset(
 )
 """What `recourse-service[worker]` adds to the plain install, by the names that Python imports."""
 
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("train:train", "Train the black boxes, the surrogate and the generator on DATA, and save them."),
+    "explain": ("explain:explain", "Explain RECORDS: the nearest records that the black boxes would accept."),
+    "evaluate": ("evaluate:evaluate", "Train on DATA and measure the answers for its test records."),
+    "data": ("data:data", "Print a built-in data set as CSV, label included, or list the names."),
+    "serve": ("serve:serve", "Serve the API. With nothing configured everything runs here."),
+    "demo": ("demo:demo", "Serve, train on made-up loans, explain refused applicants, and show where to look."),
+    "budget": ("budget:app", "Query budgets and their ledger: check, show, set, export, expire."),
+    "migrate": ("operate:migrate", "Bring the database to the newest revision."),
+    "worker": ("operate:worker", "Explain and train for an API that runs elsewhere."),
+    "health": ("operate:health", "Whether the API or the worker on this machine is ready."),
+    "tenant": ("operate:tenants", "Tenants, lenders that share a service: add."),
+}
+"""Each command's function or group in app/commands, and its line in `recourse --help`."""
+
+
+class LazyGroup(TyperGroup):
+    """Knows its commands by name and line; the one that runs is imported."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # whatever Typer gives to a group
+        lines = {name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
+        super().__init__(**settings | {"commands": lines})
+
+    def resolve_command(self, *asked: Any) -> Any:  # noqa: ANN401  # Typer does not export its types for this
+        name, command, rest = super().resolve_command(*asked)
+        return name, command and load_command(command.name or ""), rest
+
+
+def load_command(name: str) -> Any:  # noqa: ANN401  # a command of Typer's, which does not export the type
+    """The command of that name, imported now."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"app.commands.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False)
+        single.command(name)(found)
+        found = single
+    return get_command(found)
+
+
 app = typer.Typer(
-    name="recourse",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Counterfactual explanations that hold across many models, within a query budget.",
+    name="recourse", cls=LazyGroup, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
 )
-app.command()(train)
-app.command()(explain)
-app.command()(evaluate)
-app.command()(data)
-app.command()(serve)
-app.command()(demo)
-
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-@app.command(context_settings=_PASS_ON, add_help_option=False)
-def budget(context: typer.Context) -> None:
-    """Query budgets and their ledger: check, show, set, export, expire."""
-    _pass_on(context)
-
-
-@app.command(context_settings=_PASS_ON, add_help_option=False)
-def migrate(context: typer.Context) -> None:
-    """Bring the database to the newest revision."""
-    _pass_on(context)
-
-
-@app.command(context_settings=_PASS_ON, add_help_option=False)
-def worker(context: typer.Context) -> None:
-    """Explain and train for an API that runs elsewhere."""
-    _pass_on(context)
-
-
-@app.command(context_settings=_PASS_ON, add_help_option=False)
-def health(context: typer.Context) -> None:
-    """Whether the API or the worker on this machine is ready."""
-    _pass_on(context)
-
-
-@app.command(context_settings=_PASS_ON, add_help_option=False)
-def tenant(context: typer.Context) -> None:
-    """Tenants, lenders that share a service: add."""
-    _pass_on(context)
+@app.callback()
+def recourse() -> None:
+    """Counterfactual explanations that hold across many models, within a query budget."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -101,9 +100,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         complain(f"This command needs {missing}, which is not installed; install 'recourse-service[worker]'.")
     raise SystemExit(BAD_REQUEST)
-
-
-def _pass_on(context: typer.Context) -> None:
-    """Run the commands of the file of that name with the rest of the line; their errors end up in `main`."""
-    commands: typer.Typer = import_module(f"app.commands.{context.info_name}").app
-    commands(args=context.args, prog_name=context.command_path)

@@ -14,7 +14,6 @@ from app.ledger.audit import check_ledger as contradictions
 from app.ledger.audit import ledger_csv
 from app.ledger.ledger import Ledger
 from app.settings import Settings
-from models.errors import RecourseError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 
@@ -83,16 +82,3 @@ def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
     if row is None:
         raise NotFoundError(f"tenant {tenant!r} has no ensemble {ensemble!r}: check the name")
     return tenant_id, row.id
-
-
-def main() -> None:
-    """A mistake of the caller is one line and exit code 2, not a traceback."""
-    try:
-        app()
-    except RecourseError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise SystemExit(2) from error
-
-
-if __name__ == "__main__":
-    main()

@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from app.commands.choices import MOST_QUERIES, listed
 from app.commands.console import answers, notes
+from app.commands.options import MOST_QUERIES, listed
 from models.errors import ArtifactError, ConfigError, DataError
 
 ROBUSTNESS = 0.5

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from app.commands.data import ReadRecords, read_rows
 from app.commands.explain import ExplainOrder
-from app.commands.records import ReadRecords, read_rows
 from app.commands.requests import parse_directions, parse_ranges
 from models.config import SearchConfig
 from models.data.schema import Schema

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.commands.records import read_rows
+from app.commands.data import read_rows
 from app.commands.requests import parse_directions, parse_ranges
 from models.data.records import from_records
 from models.data.schema import Schema

@@ -5,7 +5,7 @@ A name with a comma in it is quoted where several are listed, as in CSV: purpose
 
 from collections.abc import Sequence
 
-from app.commands.choices import listed
+from app.commands.options import listed
 from models.data.schema import Direction, Feature, Schema
 from models.errors import ConstraintError
 from models.space.constraints import Range

@@ -1,6 +1,6 @@
-"""Unpacks a Parquet file in a process of its own and keeps nothing: `python -m app.services.parquet_trial ...`.
+"""Unpacks a Parquet file in a process of its own and keeps nothing: `python -m app.datasets.parquet_trial ...`.
 
-Run by parquet_table.py. The exit code tells whether the file is too large; the memory has a limit of its own.
+Run by reader.py. The exit code tells whether the file is too large; the memory has a limit of its own.
 """
 
 import resource

@@ -1,7 +1,7 @@
 """How the API wakes a trainer when there is work: through Redis, or as the child process of embedded mode.
 
-Neither is a store. The jobs table is the truth: a wake-up that is lost costs a trainer's next look at the table, at most
-`LOOK_SECONDS`, and one that comes twice costs a look in vain.
+Neither is a store. The jobs table is the truth: where a wake-up is lost, a trainer looks at the table after at most
+`LOOK_SECONDS`; where one comes twice, it looks in vain.
 """
 
 import os
@@ -36,7 +36,7 @@ class TrainingQueue(Protocol):
 
 
 KEY = "recourse-train"
-"""The list in Redis: ids of jobs, each at most once. RPUSH by the API, BLPOP by the trainers that have nothing to do."""
+"""The list in Redis: ids of jobs, each at most once. RPUSH by the API, BLPOP by the trainers that are idle."""
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 5.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from app.cli import main
+from app.cli import COMMANDS, main
 from tests.servers.command_line import recourse
 
 WITHOUT_TORCH = """
@@ -38,16 +38,17 @@ def test_help_comes_at_once() -> None:
     done = python(code)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     *page, modules = done.stdout.splitlines()
-    assert not {"torch", "pandas", "numpy", "sklearn", "sqlalchemy"} & set(modules.split())
+    assert not {"torch", "pandas", "numpy", "sklearn", "sqlalchemy", "fastapi", "pydantic"} & set(modules.split())
     assert after.ru_utime - before.ru_utime < 0.5
-    for command in ("train", "explain", "evaluate", "data", "budget", "migrate"):
+    for command in COMMANDS:
         assert any(line.strip("│ ").startswith(command) for line in page)
 
 
-@pytest.mark.parametrize("command", ["train", "explain", "evaluate", "data"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_needs_no_torch(command: str) -> None:
-    done = python(WITHOUT_TORCH, [command, "--help"])
-    assert done.returncode == 0
+    missing = "sys.modules.update(dict.fromkeys(('torch', 'sklearn', 'scipy', 'xgboost', 'catboost')))"
+    done = python(f"import sys; {missing}\nfrom app.cli import main\nmain(['{command}', '--help'])")
+    assert done.returncode == 0, done.stderr
     assert f"recourse {command}" in done.stdout
 
 
@@ -68,8 +69,8 @@ def test_a_full_disk_is_told() -> None:
 
 
 def test_a_missing_module_of_ours_is_not_blamed_on_the_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "app.commands.data_run", None)
-    with pytest.raises(ModuleNotFoundError, match="data_run"):
+    monkeypatch.setitem(sys.modules, "app.datasets.reader", None)
+    with pytest.raises(ModuleNotFoundError, match="reader"):
         main(["data"])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.commands.progress import Bars
+from app.commands.console import Bars
 from models.data.frames import to_records
 from models.datasets.loans import OVERRIDES, loans
 from models.ensemble.local import EnsembleProgress

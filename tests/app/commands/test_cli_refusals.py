@@ -46,7 +46,7 @@ BAD_TABLES = {
     "one class only": (table(y="yes"), ["'y'", "'yes'"]),
     "NaN label": (replaced("y", 6, None), ["'y'", "row 7"]),
     "infinite number": (replaced("size", 4, np.inf), ["'size'", "row 5"]),
-    "no rows": (table().head(0), ["0 rows"]),
+    "no rows": (table().head(0), ["no rows"]),
     "1-row class": (replaced("y", 3, "maybe"), ["'maybe'", "1 of the 5"]),
     "only the label": (table()[["y"]], ["'y'"]),
     "dates": (table(kind=pd.date_range("2020", periods=ROWS)), ["'kind'"]),
@@ -109,14 +109,14 @@ def test_an_empty_file_is_refused(train: Callable[..., Outcome]) -> None:
 
 
 def test_ragged_rows_are_refused(train: Callable[..., Outcome]) -> None:
-    assert "5 values under 3" in train("size,kind,y\n1,2,3,4,5\n").complaint
-    assert "line 3" in train("size,kind,y\n1,2,3\n1,2,3,4\n").complaint
+    assert "has 5 values, but the header has 3" in train("size,kind,y\n1,2,3,4,5\n").complaint
+    assert "Line 3 of" in train("size,kind,y\n1,2,3\n1,2,3,4\n").complaint
 
 
 def test_a_row_that_was_cut_off_is_refused(train: Callable[..., Outcome]) -> None:
     text = table().to_csv(index=False)
-    assert "line 31 of" in train("\n".join([*text.splitlines()[:30], "0.5,a", *text.splitlines()[31:]])).complaint
-    assert "1 values under 3" in train(text + "0.1").complaint
+    assert "Line 31 of" in train("\n".join([*text.splitlines()[:30], "0.5,a", *text.splitlines()[31:]])).complaint
+    assert "has 1 values, but the header has 3" in train(text + "0.1").complaint
 
 
 def test_blank_lines_are_no_rows(train: Callable[..., Outcome]) -> None:

@@ -17,21 +17,23 @@ from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
 
+RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
 
-def run(module: str, url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", f"app.commands.{module}", *arguments]
+
+def run(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [*RECOURSE, *arguments]
     environment = os.environ | {"RECOURSE_DATABASE_URL": url}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_migrate_from_nothing_and_again(empty_database_url: str) -> None:
-    first, second = (run("migrate", empty_database_url) for _ in range(2))
+    first, second = (run(empty_database_url, "migrate") for _ in range(2))
     assert (first.returncode, first.stdout) == (0, f"empty -> {newest_revision()}\n"), first.stderr
     assert (second.returncode, second.stdout) == (0, f"{newest_revision()} -> {newest_revision()}\n"), second.stderr
 
 
 def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url: str) -> None:
-    command = [sys.executable, "-m", "app.commands.migrate"]
+    command = [*RECOURSE, "migrate"]
     environment = os.environ | {"RECOURSE_DATABASE_URL": empty_database_url}
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
@@ -71,11 +73,11 @@ def test_the_check_fails_when_the_sums_differ(lender: Ledger, database: Database
     lender.set_limit(1, 1, 10)
     with database.writing() as connection:
         connection.execute(text("UPDATE accounts SET used = 1"))
-    bad = run("budget", database_url, "check")
+    bad = run(database_url, "budget", "check")
     assert (bad.returncode, bad.stdout.count("says used 1")) == (1, 2)
 
 
 @pytest.mark.usefixtures("lender")
 def test_errors_are_one_line(database_url: str) -> None:
-    unknown = run("budget", database_url, "show", "nobody", "loans")
-    assert (unknown.returncode, unknown.stderr) == (2, "error: there is no tenant 'nobody': check the name\n")
+    unknown = run(database_url, "budget", "show", "nobody", "loans")
+    assert (unknown.returncode, unknown.stderr) == (2, "there is no tenant 'nobody': check the name\n")

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from typer.testing import CliRunner
 
-from app.commands.health import app
+from app.cli import app
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def test_the_exit_code_says_whether_it_is_ready(
 ) -> None:
     with answering(status, "no worker answers") as port:
         monkeypatch.setenv(f"RECOURSE_{setting}_PORT", str(port))
-        found = CliRunner().invoke(app, [process])
+        found = CliRunner().invoke(app, ["health", process])
     assert (found.exit_code, found.output) == (code, "no worker answers\n")
-    gone = CliRunner().invoke(app, [process])
+    gone = CliRunner().invoke(app, ["health", process])
     assert gone.exit_code == 1 and f"port {port} does not answer" in gone.output

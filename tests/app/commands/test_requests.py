@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.commands.choices import listed
+from app.commands.options import listed
 from app.commands.requests import parse_directions, parse_ranges
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import ConstraintError

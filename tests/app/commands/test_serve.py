@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.commands.serve_run import prepare
+from app.commands.serve import prepare
 from app.db.engine import open_database
 from app.settings import Settings
 from models.errors import ConfigError
@@ -83,7 +83,7 @@ def test_the_api_imports_no_torch() -> None:
     """The plain install has none; what needs it is imported when it is opened."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'sklearn', 'xgboost', 'catboost', 'scipy')))\n"
-        "import app.main, app.commands.serve_run, app.explain.remote, app.train.queue"
+        "import app.main, app.commands.serve, app.explain.remote, app.train.queue"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
@@ -92,9 +92,9 @@ def test_the_api_imports_no_torch() -> None:
 def test_a_signal_before_it_serves_ends_it_too(tmp_path: Path) -> None:
     """It comes when the parts are half open: what waits for uvicorn must not be forgotten."""
     code = (
-        "import os, signal\nimport app.commands.serve_run as command\nprepare = command.prepare\n"
+        "import os, signal\nimport app.commands.serve as command\nprepare = command.prepare\n"
         "command.prepare = lambda *parts: (prepare(*parts), os.kill(os.getpid(), signal.SIGTERM))\n"
-        "command.run('127.0.0.1', 0)"
+        "command.serve('127.0.0.1', 0)"
     )
     environment = {**os.environ, "RECOURSE_VAR_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code]

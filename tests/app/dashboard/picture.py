@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from app.commands.demo_run import refused_applicants
+from app.commands.demo import refused_applicants
 from tests.app.dashboard.conftest import FLAGS, PATIENCE_MS, sign_in
 
 SIZE = (1280, 900)

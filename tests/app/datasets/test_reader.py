@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.commands.files import read_frame
+from app.datasets.reader import read_table
 from models.errors import DataError
 
 
 def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
     prices = pa.array([Decimal("0.10"), None, Decimal("12.30")], pa.decimal128(10, 2))
     pq.write_table(pa.table({"price": prices, "kind": ["a", "b", "c"]}), tmp_path / "table.parquet")
-    frame = read_frame(tmp_path / "table.parquet")
+    frame = read_table(tmp_path / "table.parquet").frame
     expected = pd.Series([0.1, None, 12.3], name="price")
     pd.testing.assert_series_equal(frame["price"], expected)
     assert frame["kind"].tolist() == ["a", "b", "c"]
@@ -23,14 +23,14 @@ def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
 
 def test_a_record_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     (tmp_path / "records.csv").write_text("age,income\n44,23500\n31")
-    with pytest.raises(DataError, match=r"line 3 of .* has 1 values under 2 column names"):
-        read_frame(tmp_path / "records.csv", as_text=True)
+    with pytest.raises(DataError, match=r"Line 3 of 'records.csv' has 1 values, but the header has 2 names"):
+        read_table(tmp_path / "records.csv", name="records.csv", as_text=True)
 
 
 def test_codes_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
     rows = ["branch,hour,share,size", "00123,00,0.5,0", "77,9,0,12", ",23,00.5,7"]
     (tmp_path / "table.csv").write_text("\n".join(rows))
-    frame = read_frame(tmp_path / "table.csv")
+    frame = read_table(tmp_path / "table.csv").frame
     assert frame["branch"].tolist()[:2] == ["00123", "77"] and pd.isna(frame["branch"][2])
     assert frame["hour"].tolist() == ["00", "9", "23"]
     assert (frame["share"].tolist(), frame["size"].tolist()) == ([0.5, 0, 0.5], [0, 12, 7])

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.artifacts import open_store
-from app.commands.serve_run import _open_explainer
+from app.commands.serve import _open_explainer
 from app.db.engine import Database
 from app.explain.contract import ExplainRequest, ExplainTask
 from app.explain.engine import versions

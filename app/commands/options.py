@@ -1,12 +1,15 @@
-"""What `train` and `evaluate` both let the user choose. No heavy imports: the commands' help needs this."""
+"""The options that commands share, and how they are read. Nothing heavy is imported: the commands' help needs this."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from app.train.request import TrainSettings
+    from models.config import Config
 
 MOST_SEED = 2**31 - 1
 """As POST /train has it: scikit-learn takes no larger one."""
@@ -28,25 +31,6 @@ class Tuning(StrEnum):
     TUNED = "tuned"
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """a,b -> (a, b); a name with a comma in it is quoted, as in CSV"""
-    parts = [quoted or plain.strip() for quoted, plain in _PART.findall(text)]
-    return tuple(part for part in parts if part)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainSettings:
-    """How to train, whatever the data."""
-
-    preset: Preset
-    tuning: Tuning
-    members: str | None
-    queries: int | None
-    top_features: int | None
-    device: str
-    effort: float
-
-
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a built-in data set (see `recourse data`).")
 ]
@@ -64,3 +48,42 @@ Queries = Annotated[
 TopFeatures = Annotated[int | None, typer.Option(min=1, metavar="K", help="Wide data: only the K best features flow.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 Effort = Annotated[float, typer.Option(help="Scales the training steps: 0.1 is for trying things out, not for use.")]
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """a,b -> (a, b); a name with a comma in it is quoted, as in CSV"""
+    parts = [quoted or plain.strip() for quoted, plain in _PART.findall(text)]
+    return tuple(part for part in parts if part)
+
+
+def read_settings(
+    preset: Preset,
+    ensemble: Tuning,
+    members: str | None,
+    queries: int | None,
+    top_features: int | None,
+    effort: float,
+    seed: int = 0,
+) -> "TrainSettings":
+    """The options as POST /train knows them; ConfigError names the one that is wrong."""
+    from app.train.request import TrainSettings
+
+    return TrainSettings.read(
+        {
+            "preset": preset.value,
+            "mode": ensemble.value,
+            "members": None if members is None else listed(members),
+            "queries": queries,
+            "top_features": top_features,
+            "effort": effort,
+            "seed": seed,
+        }
+    )
+
+
+def within_queries(settings: "TrainSettings", device: str) -> tuple["Config", int]:
+    """The method's configuration, and the query limit; a larger limit than the preset's pays for more rounds."""
+    config = settings.to_config(device)
+    if settings.queries is None:
+        return config, config.queries
+    return config.within_queries(settings.queries), settings.queries
