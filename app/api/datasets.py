@@ -104,7 +104,8 @@ def upload(
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
     sent = service.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
-    return DatasetAnswer.model_validate(service.keep_upload(resources, caller.tenant_id, sent))
+    parts = (resources.database, resources.artifacts, resources.table_room, resources.settings)
+    return DatasetAnswer.model_validate(service.keep_upload(*parts, caller.tenant_id, sent))
 
 
 @router.get("", operation_id="list_datasets", responses=problems())

@@ -10,18 +10,19 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import BoundedSemaphore
 from typing import BinaryIO
 from uuid import UUID, uuid4
 
 import pandas as pd
 from sqlalchemy import Connection, insert
 
+from app.artifacts import ArtifactStore
 from app.datasets.reader import TableLimits, read_table
 from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
 from app.errors import OverloadedError
-from app.resources import Resources
 from app.settings import Settings
 from models.data.columns import check_columns
 from models.data.frames import plain_values
@@ -73,29 +74,36 @@ class Upload:
     categories: tuple[str, ...] = ()
 
 
-def keep_upload(resources: Resources, tenant_id: int, upload: Upload) -> AnyRow:
-    """The row of a new data set; DataError says what is wrong with the file."""
-    with _room(resources), TemporaryDirectory(prefix="recourse-upload-") as folder:
+def keep_upload(
+    database: Database,
+    artifacts: ArtifactStore,
+    room: BoundedSemaphore,
+    settings: Settings,
+    tenant_id: int,
+    upload: Upload,
+) -> AnyRow:
+    """The row of a new data set; DataError says what is wrong with the file. room: so many tables are read at once."""
+    with _place(room), TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload.file, path)
-        table = read_table(path, _limits(resources.settings))
+        table = read_table(path, _limits(settings))
         location = f"datasets/{tenant_id}/{digest}{table.ending}"
         described = _describe(table.frame, upload, location, digest)
-        resources.artifacts.put_file(path, location)
+        artifacts.put_file(path, location)
     dataset_id = uuid4()
-    with resources.database.writing() as connection:
+    with database.writing() as connection:
         add_dataset(connection, tenant_id, dataset_id, described, utc_now())
-    return find_dataset(resources.database, tenant_id, dataset_id)
+    return find_dataset(database, tenant_id, dataset_id)
 
 
 @contextmanager
-def _room(resources: Resources) -> Iterator[None]:
-    if not resources.table_room.acquire(timeout=ROOM_SECONDS):
+def _place(room: BoundedSemaphore) -> Iterator[None]:
+    if not room.acquire(timeout=ROOM_SECONDS):
         raise OverloadedError(f"other tables were being read for {ROOM_SECONDS:g} s: send this one again")
     try:
         yield
     finally:
-        resources.table_room.release()
+        room.release()
 
 
 def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:
