@@ -6,8 +6,6 @@ are fetched once into a cache. What is there under a name is whole, and never ch
 
 import fcntl
 import hashlib
-import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ import fsspec
 
 from app.settings import Settings
 from models.errors import ArtifactError, ConfigError
+from models.storage.sealed import remove, write_whole
 
 COMPLETE = "manifest.json"
 """Of a folder in a remote store this file is written last: with it the folder is whole."""
@@ -86,9 +85,9 @@ class ArtifactStore:
         """Forget a file or a folder; one that is not there is fine."""
         place = self._place(location)
         if self._local is not None:
-            _remove(self._local / location)
+            remove(self._local / location)
             return
-        _remove(self._cache / location)
+        remove(self._cache / location)
         if self._files.exists(place):
             self._files.rm(place, recursive=True)
 
@@ -99,7 +98,7 @@ class ArtifactStore:
         # What cannot be removed now is removed at the next start.
         with suppress(OSError), _holding(self._cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
             for partial in list(self._cache.rglob(".*.partial")):
-                _remove(partial)
+                remove(partial)
 
     def _fetch(self, location: str, proof: str) -> Path:
         """The local path of what is whole if `proof` is there."""
@@ -116,12 +115,8 @@ class ArtifactStore:
         return cached
 
     def _download(self, location: str, cached: Path) -> None:
-        partial = _partial_of(cached)
-        try:
+        with _first_wins(cached), write_whole(cached) as partial:
             self._files.get(self._place(location), str(partial), recursive=True)
-            _move(partial, cached)
-        finally:
-            _remove(partial)
 
     def _place(self, name: str) -> str:
         """The full path of a name; nothing outside of the store has one."""
@@ -158,28 +153,21 @@ def _copy(source: Path, target: Path) -> None:
     """A copy that appears at once, after the disk holds all of it."""
     if target.exists():
         return
-    partial = _partial_of(target)
-    try:
+    with _first_wins(target), write_whole(target) as partial:
         if source.is_dir():
             shutil.copytree(source, partial)
         else:
             shutil.copy(source, partial)
-        for path in (*partial.rglob("*"), partial):
-            _flush(path)
-        _move(partial, target)
-        _flush(target.parent)
-    finally:
-        _remove(partial)
 
 
-def _move(partial: Path, target: Path) -> None:
-    """Into its place; whoever else put the same there first was as right."""
+@contextmanager
+def _first_wins(target: Path) -> Iterator[None]:
+    """Whoever else put the same there first was as right."""
     try:
-        partial.rename(target)
+        yield
     except OSError:
         if not target.exists():
             raise
-        _remove(partial)
 
 
 @contextmanager
@@ -189,23 +177,3 @@ def _holding(folder: Path, how: int) -> Iterator[None]:
     with (folder / LOCK).open("a") as file:
         fcntl.flock(file, how)
         yield
-
-
-def _partial_of(target: Path) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    return target.with_name(f".{target.name}-{secrets.token_hex(4)}.partial")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

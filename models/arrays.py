@@ -9,8 +9,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Targets = NDArray[np.int64]
+Records: TypeAlias = NDArray[np.float64]
+"""(n, F) raw values, category indices and NaN."""
 
+Encoded: TypeAlias = NDArray[np.float64]
+"""(n, D) points of the encoded space: z-scores and points on unit circles."""
 
 Probabilities: TypeAlias = NDArray[np.float64]
 """(n, K), rows sum to 1."""
@@ -18,12 +21,8 @@ Probabilities: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.int64]
 """(n,) class codes, 0..K-1."""
 
+Targets: TypeAlias = NDArray[np.int64]
+"""(n,) codes of the classes that are asked for."""
 
-Records: TypeAlias = NDArray[np.float64]
-"""(n, F) raw values, category indices and NaN."""
-
-Encoded: TypeAlias = NDArray[np.float64]
-"""(n, D) points of the encoded space: z-scores and points on unit circles."""
-
-
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+"""Any other numbers; the docstring says their shape."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import Records
 from ..errors import RecordError
 from .grid import snap
-from .records import Fault, category_text, check_names, from_records, parse_value
+from .records import Fault, category_text, check_names, parse_value
 from .schema import Feature, FeatureKind, Schema
 
 MISSING_TEXTS = (
@@ -32,13 +32,6 @@ def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
     for position, feature in enumerate(schema.features):
         records[:, position] = _parse_column(feature, frame[feature.name])
     return records
-
-
-def to_frame(schema: Schema, records: Records) -> pd.DataFrame:
-    """records (n, F) -> frame; integers are nullable integers, so that a missing value does not turn them to floats"""
-    frame = pd.DataFrame(from_records(schema, records), columns=list(schema.names), dtype=object)
-    types = {FeatureKind.NUMERIC: "float64", FeatureKind.INTEGER: "Int64", FeatureKind.CATEGORICAL: "str"}
-    return frame.astype({feature.name: types[feature.kind] for feature in schema.features})
 
 
 def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:

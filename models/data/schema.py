@@ -62,11 +62,6 @@ class Feature:
     def is_categorical(self) -> bool:
         return self.kind is FeatureKind.CATEGORICAL
 
-    @property
-    def level_count(self) -> int:
-        """Levels of a categorical on its circle: the missing one is the last where missing values were seen."""
-        return len(self.categories) + (1 if self.nullable else 0)
-
     def to_json(self) -> dict[str, object]:
         """A plain dict that json.dumps takes and `parse_feature` reads back unchanged."""
         texts = {"kind": self.kind.value, "direction": self.direction.value, "categories": list(self.categories)}

@@ -1,7 +1,8 @@
 """A sealed folder: written whole or not at all, and refused when a byte of it has changed.
 
 manifest.json lists the SHA-256 of every other file. The content hash is taken over that list and names the version: two
-folders with the same hash hold the same bytes.
+folders with the same hash hold the same bytes. `write_whole` is how every file and folder of the project is written
+that must be there whole or not at all.
 """
 
 import hashlib
@@ -9,7 +10,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ArtifactError
@@ -31,19 +33,40 @@ def write_sealed(folder: Path, write: Callable[[Path], None]) -> str:
     """Let `write` fill a new folder, seal it and move it into its place at once; returns the content hash."""
     require_free(folder)
     folder = folder.resolve()
-    partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.partial")
     try:
-        partial.mkdir(parents=True)
-        write(partial)
-        content_hash = _seal(partial)
-        _flush(partial)
-        partial.rename(folder)
-        _flush_one(folder.parent)
+        with write_whole(folder) as partial:
+            partial.mkdir()
+            write(partial)
+            return _seal(partial)
     except OSError as error:
         raise ArtifactError(f"Nothing was written to '{folder}': {error.strerror or error}.") from error
+
+
+@contextmanager
+def write_whole(target: Path) -> Iterator[Path]:
+    """A path beside `target` to write a file or a folder to; once the disk holds it, it takes the target's place.
+
+    On an error, or if the process is killed, nothing stands at the target.
+    """
+    if not target.parent.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}-{secrets.token_hex(4)}.partial")
+    try:
+        yield partial
+        for path in (*partial.rglob("*"), partial):
+            _flush(path)
+        partial.rename(target)
+        _flush(target.parent)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return content_hash
+        remove(partial)
+
+
+def remove(path: Path) -> None:
+    """A folder or a file; one that is not there is fine."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_seal(folder: Path) -> str:
@@ -106,13 +129,8 @@ def _digests(folder: Path) -> dict[str, str]:
     return digests
 
 
-def _flush(folder: Path) -> None:
-    """Wait until the disk holds all of the folder."""
-    for path in (*folder.rglob("*"), folder):
-        _flush_one(path)
-
-
-def _flush_one(path: Path) -> None:
+def _flush(path: Path) -> None:
+    """Wait until the disk holds the file, or the list of the folder's files."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

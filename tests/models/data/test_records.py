@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.data.frames import labels_to_codes, to_frame, to_records
+from models.data.frames import labels_to_codes, to_records
 from models.data.records import check_record, from_records
 from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import RecordError
@@ -39,14 +39,14 @@ def test_values_come_back_as_a_person_writes_them() -> None:
     assert whole == {"age": 30, "ratio": 0.3, "grade": "high", "owner": "True"}
     assert isinstance(whole["age"], int)
     assert set(empty.values()) == {None}
-    assert to_frame(SCHEMA, rows)["age"].dtype == "Int64"
 
 
 @given(st.data())
 def test_records_survive_the_way_out_and_back(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     records = data.draw(record_matrices(schema))
-    np.testing.assert_array_equal(to_records(schema, to_frame(schema, records)), records)
+    frame = pd.DataFrame(from_records(schema, records), columns=list(schema.names), dtype=object)
+    np.testing.assert_array_equal(to_records(schema, frame), records)
     alone = [check_record(schema, record) for record in from_records(schema, records)]
     np.testing.assert_array_equal(np.concatenate(alone), records)
 

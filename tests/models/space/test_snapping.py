@@ -23,8 +23,8 @@ def near_points(encoder: Encoder, random: np.random.Generator) -> Encoded:
     for feature, columns in zip(encoder.schema.features, encoder.columns, strict=True):
         off = random.uniform(0.03, 0.45, ROWS) * random.choice([-1.0, 1.0], ROWS)
         if feature.is_categorical:
-            level = random.integers(feature.level_count, size=ROWS)
-            angle = 2 * np.pi * (level + off) / feature.level_count
+            levels = len(feature.categories) + feature.nullable
+            angle = 2 * np.pi * (random.integers(levels, size=ROWS) + off) / levels
             radius = random.uniform(0.1, 3.0, ROWS)
             points[:, columns] = (radius * np.stack([np.cos(angle), np.sin(angle)])).T
         else:
