@@ -129,9 +129,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 def _evaluate(order: EvaluateOrder, settings: "TrainSettings") -> Measured:
     """The cost weight of the surrogate's search is set to the paper's cost, where the paper has this data set."""
     from app.commands.data import read_data
+    from models.config import EvaluationConfig
     from models.datasets.dataset import split_dataset
     from models.device import find_device, one_thread
-    from models.evaluation.evaluation import PUBLISHED, EvaluationConfig, evaluate
+    from models.evaluation.evaluation import PUBLISHED, evaluate
     from models.training.pipeline import check_top_features, fit
 
     config, limit = options.within_queries(settings, order.device)
@@ -144,7 +145,7 @@ def _evaluate(order: EvaluateOrder, settings: "TrainSettings") -> Measured:
         splits = split_dataset(dataset, seed)
         check_top_features(config, splits)
         notes().print(f"{dataset.name}, seed {seed}")
-        measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, prices=(), seed=seed)
+        measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, cost_weights=(), seed=seed)
         with one_thread(), Bars(notes()) as bars:
             fitted = fit(splits, settings.members, settings.mode, config, limit, seed, bars.ensemble, bars.report)
             bars.wait("measuring")

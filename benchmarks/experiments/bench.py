@@ -11,7 +11,7 @@ from benchmarks.quality.run import config_for
 from benchmarks.quality.summary import Job
 from benchmarks.store import Places
 from models.arrays import Records, Targets
-from models.config import Config, SearchConfig
+from models.config import Config, EvaluationConfig, SearchConfig
 from models.datasets import load
 from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.local import LocalEnsemble
@@ -81,7 +81,7 @@ class Bench:
 
     @cached_property
     def detectors(self) -> OutlierDetectors:
-        return fit_detectors(self.encoder.encode(self.study.training.records), self.seed)
+        return fit_detectors(self.encoder.encode(self.study.training.records), EvaluationConfig(seed=self.seed))
 
     @property
     def config(self) -> Config:

@@ -19,9 +19,10 @@ from benchmarks.quality.summary import (
     summarise,
     validity_at,
 )
-from models.config import FrontierConfig
-from models.evaluation.evaluation import PUBLISHED, STANDARD_ERRORS, WEIGHT_CASES, Method
+from models.config import EvaluationConfig, FrontierConfig
+from models.evaluation.evaluation import PUBLISHED, Method
 
+PROTOCOL = EvaluationConfig()
 METHODS: tuple[Method, ...] = ("densityflow", "densityflow-verified", "oracle")
 
 _INTRODUCTION = """# Quality
@@ -34,11 +35,11 @@ to a record, measured on the decoded record by asking the ensemble anew.
 _PAPER = f"""
 ## Surrogate alone, beside the paper
 
-No query at explanation time. The dial is set on up to {WEIGHT_CASES} records of the validation split, chosen as the
-test records are: to know which ones all models classify correctly, they are asked about the split. That is tuning, as a
+No query at explanation time. The dial is set on up to {PROTOCOL.weight_records} records of the validation split,
+chosen as the test records are: to know which ones all models classify correctly, they are asked about the split. That is tuning, as a
 search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the price. So
-answers cost what the paper's do, less {STANDARD_ERRORS:g} standard error of that mean (other records may cost more),
-and less still where the surrogate already expects {FrontierConfig().enough} of the votes.
+answers cost what the paper's do, less {PROTOCOL.standard_errors:g} standard error of that mean (other records may
+cost more), and less still where the surrogate already expects {FrontierConfig().enough} of the votes.
 *Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted. The last
 figure is read off the frontier of the first 500 test records, between two settings of the dial, at exactly the paper's
 cost: what the method reaches where no margin is left for the dial; no verdict hangs on it.

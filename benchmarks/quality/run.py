@@ -9,11 +9,11 @@ import torch
 from benchmarks.quality.cache import TrainingCache
 from benchmarks.quality.summary import Job
 from benchmarks.store import Places
-from models.config import Config, LossConfig, fast
+from models.config import Config, EvaluationConfig, LossConfig, fast
 from models.datasets import load
 from models.datasets.dataset import split_dataset
 from models.ensemble.recipes import MEMBER_NAMES
-from models.evaluation.evaluation import PUBLISHED, Evaluation, EvaluationConfig, evaluate
+from models.evaluation.evaluation import PUBLISHED, Evaluation, evaluate
 
 ORACLE_RECORDS = 200
 """So many of them are also put to verified search and to the oracle, which asks the ensemble thousands of times."""

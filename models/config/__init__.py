@@ -3,7 +3,7 @@
 All are frozen dataclasses that check themselves. `Config` is saved with a model; a `SearchConfig` comes with each call.
 """
 
-from .measure import MeasureConfig
+from .measure import EvaluationConfig, MeasureConfig, OracleConfig
 from .presets import PRESETS, Config, fast, paper
 from .search import (
     AnchorConfig,
@@ -45,6 +45,7 @@ __all__ = [
     "Config",
     "DensityProxy",
     "DistillConfig",
+    "EvaluationConfig",
     "FlowConfig",
     "FrontierConfig",
     "GeneratorConfig",
@@ -52,6 +53,7 @@ __all__ = [
     "LossConfig",
     "MeasureConfig",
     "NoiseConfig",
+    "OracleConfig",
     "PseudoLabelConfig",
     "RankerConfig",
     "ResidualConfig",

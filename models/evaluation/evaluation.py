@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Records, Targets
-from ..config import FrontierConfig, SearchConfig
+from ..config import EvaluationConfig, SearchConfig
 from ..data.records import check_record
 from ..datasets.dataset import Labelled
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import votes
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..model import RecourseModel
 from ..search.answers import Explanation
 from ..search.frontier import cost_weight_within
@@ -35,51 +35,13 @@ from .outliers import OutlierDetectors, fit_detectors
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
-STANDARD_ERRORS = 1.0
-"""The dial leaves so many standard errors of a cost budget: the test split may cost more than the validation split."""
-WEIGHT_CASES = 4000
-"""So many records of the validation split set the dial, chosen as the test records are."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationConfig:
-    """What is measured.
-
-    records         test records at most, and how many of them verified search and the oracle answer: oracle_records
-    max_queries     what verified search may ask for each record
-    cost_budget     the mean cost that the dial of the surrogate's search is set to; None leaves the dial alone
-    prices          the settings of the dial whose cost and validity are measured; none of them is fine
-    dial_records    so many of the test records are answered at each of them
-    """
-
-    records: int = 500
-    oracle_records: int = 200
-    max_queries: int = 10
-    cost_budget: float | None = None
-    prices: tuple[float, ...] = FrontierConfig().cost_weights
-    frontier_records: int = 500
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("records", self.records),
-            ("oracle_records", self.oracle_records),
-            ("dial_records", self.frontier_records),
-        ):
-            if value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1.")
-        if self.max_queries < 1:
-            raise ConfigError(f"max_queries is {self.max_queries}; verified search needs at least 1.")
-        if self.cost_budget is not None and self.cost_budget <= 0:
-            raise ConfigError(f"cost_budget is {self.cost_budget}; it must be above 0.")
-
 
 @dataclass(frozen=True, slots=True)
 class Quality:
     """One method on one test split; all but the first and the last three are means over the records.
 
     validity and unanimity are shares: of the votes for the target, and of the records that have every vote. price is
-    that of the dial, None where it plays no part.
+    the cost weight of the search, None where it plays no part.
     """
 
     method: Method
@@ -100,7 +62,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One setting of the dial on the test split: what the surrogate's search then costs and how well it holds."""
+    """One cost weight (price) on the test split: what the surrogate's search then costs and how well it holds."""
 
     price: float
     cost: float
@@ -152,7 +114,7 @@ def evaluate(
     """The model against the ensemble that it was distilled from; `training` is what both learned from"""
     config = config or EvaluationConfig()
     cases = choose_cases(ensemble, test, config.records, config.seed)
-    judge = _Judge(model, ensemble, fit_detectors(model.encoder.encode(training.records), config.seed), train_seconds)
+    judge = _Judge(model, ensemble, fit_detectors(model.encoder.encode(training.records), config), train_seconds)
     free = _free_search(model, ensemble, validation, config)
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
@@ -162,7 +124,7 @@ def evaluate(
         judge.quality("oracle", few, _limit(model, few, ensemble, training), None),
     )
     some = cases.first(config.frontier_records)
-    return Evaluation(qualities, tuple(judge.measured_point(some, price, config.seed) for price in config.prices))
+    return Evaluation(qualities, tuple(judge.measured_point(some, price, config.seed) for price in config.cost_weights))
 
 
 def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> Cases:
@@ -186,11 +148,13 @@ def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> C
 def _free_search(
     model: RecourseModel, ensemble: Ensemble, validation: Labelled, config: EvaluationConfig
 ) -> SearchConfig:
-    """Search without a query; with a budget the price alone decides, and the validation split sets it."""
+    """Search without a query; with a budget the cost weight alone decides, and the validation split sets it."""
     if config.cost_budget is None:
         return SearchConfig(seed=config.seed)
-    cases = choose_cases(ensemble, validation, WEIGHT_CASES, config.seed)
-    price = cost_weight_within(model, cases.records, cases.target, config.cost_budget, config.seed, STANDARD_ERRORS)
+    cases = choose_cases(ensemble, validation, config.weight_records, config.seed)
+    price = cost_weight_within(
+        model, cases.records, cases.target, config.cost_budget, config.seed, config.standard_errors
+    )
     return SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=config.seed)
 
 

@@ -15,9 +15,6 @@ from ..space.feasible import FeasibleSet
 
 Counts = NDArray[np.intp]
 
-FIRST_WAVE = 16
-"""So many changes of each record are asked at first; each further wave asks twice as many."""
-
 
 @dataclass(frozen=True, eq=False)
 class CheapestChanges:
@@ -38,11 +35,12 @@ class _Singles:
 
 
 def cheapest_changes(
-    meter: QueryMeter, encoder: Encoder, feasible: FeasibleSet, target: Targets, bound: Floats
+    meter: QueryMeter, encoder: Encoder, feasible: FeasibleSet, target: Targets, bound: Floats, wave: int
 ) -> CheapestChanges:
     """The cheapest change of one or two features that all models accept, where it costs less than bound (n,)
 
-    All features are categorical. The search ends early where its next wave would pass the meter's limit.
+    All features are categorical. At first `wave` changes of each record are asked, then twice as many each time. The
+    search ends early where its next wave would pass the meter's limit.
     """
     singles = _singles(encoder, feasible)
     pairs = _pairs(singles)
@@ -50,7 +48,7 @@ def cheapest_changes(
     records, distance = feasible.origin.copy(), np.full(count, np.inf)
     costs = np.sqrt(np.concatenate([singles.squares, singles.squares[:, pairs[0]] + singles.squares[:, pairs[1]]], 1))
     order = np.argsort(costs, axis=1, kind="stable")
-    start, size = 0, FIRST_WAVE
+    start, size = 0, wave
     pending = np.arange(count)
     while len(pending) and start < costs.shape[1]:
         tried = order[pending, start : start + size]

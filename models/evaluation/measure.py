@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Records, Targets
-from ..config import MeasureConfig, SearchConfig
+from ..config import MeasureConfig, OracleConfig, SearchConfig
 from ..datasets.dataset import Labelled, Splits
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
@@ -29,7 +29,7 @@ from ..search.search import explain
 from ..space.constraints import Constraints, compile_constraints
 from ..space.encoding import cost
 from .evaluation import answered_records
-from .oracle import OracleConfig, oracle
+from .oracle import oracle
 
 UNANIMOUS = 1.0 - 1e-9
 

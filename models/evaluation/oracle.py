@@ -11,54 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Encoded, Floats, Records, Targets
+from ..config import OracleConfig
 from ..data.grid import snap
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import agreement
-from ..errors import ConfigError, DataError, QueryLimitError
+from ..errors import DataError, QueryLimitError
 from ..space.encoding import Encoder, cost
 from ..space.feasible import FeasibleSet
 from .exhaustive import cheapest_changes
 
-FIRST_WAVE = 8
-"""So many neighbours of each record are asked at first; each further wave asks four times as many."""
 ROWS = 10_000
 """So many records are decoded at once."""
 SAME = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class OracleConfig:
-    """How long the oracle may look.
-
-    queries        bounds the records asked in one call, all stages together
-    start_queries  once so many were asked, no further training records are tried
-    neighbours     the training records that are tried for each record at most, nearest first
-    fractions      the steps of the line search
-    halvings       how often it then halves the last step
-    rounds         of line search and reverting
-    """
-
-    queries: int = 150_000
-    start_queries: int = 20_000
-    neighbours: int = 2048
-    fractions: int = 8
-    halvings: int = 5
-    rounds: int = 3
-
-    def __post_init__(self) -> None:
-        settings = {
-            "queries": self.queries,
-            "start_queries": self.start_queries,
-            "neighbours": self.neighbours,
-            "fractions": self.fractions,
-            "rounds": self.rounds,
-        }
-        for name, value in settings.items():
-            if value < 1:
-                raise ConfigError(f"The oracle's {name} is {value}; it must be at least 1.")
-        if self.halvings < 0:
-            raise ConfigError(f"The oracle's halvings is {self.halvings}; it must not be negative.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +63,7 @@ def oracle(
         _revert(asker, current, active)
         active = active[current.cost[active] < before - SAME]
     if all(feature.is_categorical for feature in encoder.schema.features):
-        _take_exact(asker, current)
+        _take_exact(asker, current, config)
     return OracleAnswers(current.records, current.agreement, asker.meter.spent)
 
 
@@ -151,7 +116,7 @@ def _nearest_agreeing(asker: _Asker, training: Records, config: OracleConfig, la
         distances = distances + np.where(labels == asker.target[:, None], 0.0, distances.max())
     order = np.argsort(distances, axis=1, kind="stable")[:, : config.neighbours]
     current = _Current(feasible.origin.copy(), np.full(count, -1.0), np.full(count, np.inf))
-    start, size = 0, FIRST_WAVE
+    start, size = 0, config.first_wave
     while start < order.shape[1]:
         pending = np.flatnonzero(current.agreement < 1.0 - SAME)
         for first in range(0, len(pending), max(1, ROWS // size)):
@@ -234,9 +199,9 @@ def _revert(asker: _Asker, current: _Current, active: NDArray[np.intp]) -> None:
         asker.keep_cheaper(current, active[rows], trial)
 
 
-def _take_exact(asker: _Asker, current: _Current) -> None:
+def _take_exact(asker: _Asker, current: _Current, config: OracleConfig) -> None:
     """Replace what a change of one or two categories does for less, all models agreeing."""
     bound = np.where(current.agreement < 1.0 - SAME, np.inf, current.cost)
-    found = cheapest_changes(asker.meter, asker.encoder, asker.feasible, asker.target, bound)
+    found = cheapest_changes(asker.meter, asker.encoder, asker.feasible, asker.target, bound, config.pair_wave)
     rows = np.flatnonzero(found.solved)
     current.records[rows], current.cost[rows], current.agreement[rows] = found.records[rows], found.cost[rows], 1.0

@@ -8,10 +8,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import LocalOutlierFactor
 
 from ..arrays import Encoded
-
-POINTS = 5000
-"""The detectors see a sample of so many training points."""
-NEIGHBOURS = 20
+from ..config import EvaluationConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +29,15 @@ class OutlierDetectors:
         return scores
 
 
-def fit_detectors(points: Encoded, seed: int) -> OutlierDetectors:
+def fit_detectors(points: Encoded, config: EvaluationConfig) -> OutlierDetectors:
     """points (n, D) of the training split.
 
     LOF is fitted to distinct points: where a point occurs more often than a neighbourhood is large, its density has no
     bound, and the factor of anything beside it neither.
     """
-    random = np.random.default_rng(seed)
-    sample = points[np.sort(random.permutation(len(points))[:POINTS])]
+    random = np.random.default_rng(config.seed)
+    sample = points[np.sort(random.permutation(len(points))[: config.outlier_points])]
     distinct = np.unique(sample, axis=0)
-    local = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(distinct) - 1), novelty=True).fit(distinct)
-    return OutlierDetectors(local, IsolationForest(random_state=seed).fit(sample))
+    neighbours = min(config.outlier_neighbours, len(distinct) - 1)
+    local = LocalOutlierFactor(n_neighbors=neighbours, novelty=True)
+    return OutlierDetectors(local.fit(distinct), IsolationForest(random_state=config.seed).fit(sample))

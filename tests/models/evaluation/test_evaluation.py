@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.config import SearchConfig
+from models.config import EvaluationConfig, SearchConfig
 from models.data.records import check_record
 from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation.evaluation import STANDARD_ERRORS, Evaluation, EvaluationConfig, choose_cases, evaluate
+from models.evaluation.evaluation import Evaluation, choose_cases, evaluate
 from models.evaluation.outliers import fit_detectors
 from models.model import Calibration, RecourseModel
 from models.search.search import explain
 from models.space.encoding import Encoder, cost
 from tests.models.tiny import TINY, Scorecards, Task, random_model
 
-CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, prices=(), seed=3)
+CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, cost_weights=(), seed=3)
 
 
 def alike(encoder: Encoder) -> Scorecards:
@@ -126,9 +126,9 @@ def test_a_budget_sets_the_dial_where_the_validation_cases_just_meet_it(
     price = evaluate(tiny_model, ensemble, training, validation, test, config).qualities[0].price
     assert price is not None
     # The validation split in the place of the test split, all of its cases: what the dial was set on.
-    everyone = replace(config, records=500, cost_budget=None, prices=(price, price / 1.3))
+    everyone = replace(config, records=500, cost_budget=None, cost_weights=(price, price / 1.3))
     kept, dear = evaluate(tiny_model, ensemble, training, validation, validation, everyone).frontier
-    assert STANDARD_ERRORS > 0 and kept.cost < budget < dear.cost
+    assert EvaluationConfig().standard_errors > 0 and kept.cost < budget < dear.cost
 
 
 def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: Task) -> None:
@@ -137,14 +137,14 @@ def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: 
     certain = replace(model, calibration=Calibration(0.0, np.array([0.0, 50.0])))
     known = as_labelled_by(ensemble, loans_task.test)
     test = Labelled(known.records[known.labels == 0], known.labels[known.labels == 0])
-    config = replace(CONFIG, prices=(), oracle_records=1)
+    config = replace(CONFIG, cost_weights=(), oracle_records=1)
     quality = evaluate(certain, ensemble, loans_task.training, test, test, config).qualities[0]
     assert (quality.cost, quality.sparsity, quality.validity, quality.unanimity) == (0, 0, 0, 0)
 
 
 def test_outliers_score_higher_and_repeated_points_do_no_harm() -> None:
     points = np.repeat(np.random.default_rng(0).normal(size=(40, 2)), 60, axis=0)
-    detectors = fit_detectors(points, seed=0)
+    detectors = fit_detectors(points, EvaluationConfig())
     near, far = points[:1], np.array([[9.0, 9.0]])
     assert 0.5 < detectors.lof(near)[0] < 3 < detectors.lof(far)[0] < 100
     assert 0 < detectors.isolation(near)[0] < detectors.isolation(far)[0] < 1
@@ -163,7 +163,7 @@ def test_settings_are_checked() -> None:
 
 def test_without_a_budget_the_search_keeps_its_own_dial(loans_task: Task, tiny_model: RecourseModel) -> None:
     ensemble = alike(loans_task.encoder)
-    config = EvaluationConfig(records=2, oracle_records=1, max_queries=1, prices=())
+    config = EvaluationConfig(records=2, oracle_records=1, max_queries=1, cost_weights=())
     found = evaluate(tiny_model, ensemble, *parts(ensemble, loans_task), config)
     assert [quality.price for quality in found.qualities] == [SearchConfig().cost_weight, None, None]
     assert found.frontier == ()

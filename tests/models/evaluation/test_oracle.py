@@ -7,10 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from models.arrays import Records, Targets
+from models.config import OracleConfig
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.ensemble.votes import agreement
 from models.errors import ConfigError, DataError, QueryLimitError
-from models.evaluation.oracle import OracleConfig, oracle
+from models.evaluation.oracle import oracle
 from models.space.constraints import Constraints, compile_constraints, violations
 from models.space.encoding import Encoder, cost
 from tests.models.tiny import Scorecards, Task, feasible_by_schema
