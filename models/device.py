@@ -1,7 +1,4 @@
-"""Where the networks run: the `device` setting as torch takes it.
-
-One thread for the small networks and models of the method: more of them wait for each other.
-"""
+"""Where the networks run, and with how many threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +20,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A short training on two busy cores took 39 s of processor time with two threads, and 7 s with one."""
+    """One thread inside: the networks are small, so that more threads wait for each other (39 s became 7 s)."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

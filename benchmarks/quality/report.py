@@ -35,9 +35,9 @@ to a record, measured on the decoded record by asking the ensemble anew.
 _PAPER = f"""
 ## Surrogate alone, beside the paper
 
-No query at explanation time. The dial is set on up to {PROTOCOL.weight_records} records of the validation split,
-chosen as the test records are: to know which ones all models classify correctly, they are asked about the split. That is tuning, as a
-search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the price. So
+No query at explanation time. The cost weight is set on up to {PROTOCOL.weight_records} records of the validation split,
+chosen as the test records are: the models are asked which of them they all classify correctly. That is tuning, as a
+search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the weight. So
 answers cost what the paper's do, less {PROTOCOL.standard_errors:g} standard error of that mean (other records may
 cost more), and less still where the surrogate already expects {FrontierConfig().enough} of the votes.
 *Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted. The last

@@ -112,7 +112,7 @@ class FlowConfig:
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """Weights of the composite loss. lambda_cost is drawn from a range, which the generator is told: the dial."""
+    """Weights of the composite loss. lambda_cost is drawn from a range and is an input of the generator."""
 
     valid: float = 1.0
     cost_low: float = 0.02

@@ -1,10 +1,8 @@
-"""How good the answers are: the protocol of METHOD.md, section 8.
+"""How good the answers are: the protocol of METHOD.md, section 8, beside the paper's own figures.
 
 Test records that every black box classifies correctly get one counterfactual each, to another class, by three methods:
 the surrogate alone, verified search, and the oracle. Whatever is reported is measured on the decoded record, which is
 encoded again and put to the black boxes anew.
-
-What the paper reports of DensityFlow: the figures that ours stand beside.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""The noise reference and the density score (paper, Proposition "Relation to Density Ratio").
+"""The noise reference and the density score (METHOD.md, section 2; paper, Proposition "Relation to Density Ratio").
 
 What may stand in for the density score in the generator's loss (paper, appendix "Plug-in Density Proxies").
 
-Each is a function of points (B, D), target (B,) and the surrogate's readings that returns a score (B,), higher where
+Each is a function of points (B, D), target (B,) and the surrogate's outputs that returns a score (B,), higher where
 the data are denser. `nce` is the method's own; the others are there to be compared with it.
 """
 

@@ -76,9 +76,9 @@ def _forward_and_back(net: SurrogateNet, points: Tensor) -> tuple[SurrogateOutpu
     for _, forward_and_back in _passes(net):
         hidden, back = forward_and_back(hidden)
         backs.append(back)
-    reading, to_head = _heads(net, hidden)
+    output, to_head = _heads(net, hidden)
     head = net.nce if net.votes is None else net.votes
-    return reading, lambda slope: _back_through(head, backs, to_head(slope))
+    return output, lambda slope: _back_through(head, backs, to_head(slope))
 
 
 def _heads(net: SurrogateNet, hidden: Tensor) -> tuple[SurrogateOutput, Pullback]:
@@ -111,7 +111,7 @@ def _back_through(head: nn.Linear, backs: list[Pullback], slope: Tensor) -> Tens
 
 
 def _passes(net: SurrogateNet) -> tuple[Pass, ...]:
-    """The layers of the trunk as functions of what they are told, made once: a module is slow to be asked."""
+    """The layers of the trunk as functions, made once: calling a module is slow."""
     known = _KNOWN.get(net)
     if known is None:
         known = _KNOWN[net] = tuple(_pass_of(layer) for layer in net.trunk)

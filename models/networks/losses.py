@@ -1,4 +1,4 @@
-"""The composite loss of the generator (paper, equation objective) and the losses of the surrogate."""
+"""The composite loss of the generator (paper, equation objective; METHOD.md, section 3) and those of the surrogate."""
 
 from dataclasses import dataclass
 

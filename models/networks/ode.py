@@ -34,7 +34,7 @@ def solve(
 ) -> Path:
     """Carry start (..., D) along the field from t = 0 to t = 1, within the request's box.
 
-    embedded (..., E) is what the field knows of the request but for the dial, for those who have it already.
+    embedded (..., E): the embedding of the request, where it is known already.
     """
     embedded = velocity.embed(request) if embedded is None else embedded
     if config.solver == "dopri5":
@@ -64,7 +64,7 @@ def integrate_end(velocity: Velocity, request: Request, start: Tensor, config: F
 def _walk(
     velocity: Velocity, request: Request, z: Tensor, bounds: Bounds[Tensor], config: FlowConfig, embedded: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Equal steps from z (..., D): where each one leads, within the bounds, and the mean speed in it (..., D)"""
+    """Equal steps from z (..., D): where each one leads, within the bounds, and the increment of that step (..., D)"""
     movable, rule = request.movable.to(z.dtype), RULES[config.solver]
     width = 1.0 / config.steps
     times = [(i + stage) * width for i in range(config.steps) for stage in rule.stages]
@@ -93,7 +93,7 @@ def _midpoint(field: Field, z: Tensor, width: float) -> Tensor:
 
 
 def _ralston3(field: Field, z: Tensor, width: float) -> Tensor:
-    """Of third order, with the least bound on the error among those of three stages"""
+    """Ralston's method of third order (1962): the least error bound among those of three stages"""
     k1 = field(0, z)
     k2 = field(1, torch.add(z, k1, alpha=width / 2))
     k3 = field(2, torch.add(z, k2, alpha=0.75 * width))
@@ -110,7 +110,7 @@ def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
 
 @dataclass(frozen=True)
 class RungeKuttaRule:
-    """A fixed solver: its mean speed over one step, the times in that step that it asks for, and how often it asks."""
+    """An explicit Runge-Kutta method: its increment over one step, the times of its stages, and how many evaluations."""
 
     increment: Callable[[Field, Tensor, float], Tensor]
     stages: tuple[float, ...]

@@ -1,8 +1,8 @@
-"""The scout: a small network that says which ends of paths are worth a closer look.
+"""The candidate ranker: a small network that says which ends of paths are worth decoding and scoring.
 
 It guesses what the surrogate pair would say of the record that the end of a path decodes to. It is a fifteenth of the
-pair's size, and what it is given is decoded roughly, in single precision: a search that knows its price has only the
-most promising ends decoded exactly and judged by the pair. Nothing that the scout says is ever reported.
+pair's size, and its input is decoded roughly, in single precision: a search at one cost weight has only the most
+promising ends decoded exactly and scored by the pair. Nothing that the ranker says is ever reported.
 """
 
 import numpy as np
@@ -48,18 +48,18 @@ def top_candidates(
     count, each = ends.shape[:2]
     if each <= config.by_objective + config.by_agreement:
         return np.tile(np.arange(each), (count, 1))
-    agreement, distance = _look(ranker, snapper, ends, origin, target)
+    agreement, distance = _rank(ranker, snapper, ends, origin, target)
     objective = agreement - cost_weight[:, None] * distance
     best, surest = (np.argsort(-values, axis=1, kind="stable") for values in (objective, agreement))
     return np.concatenate([best[:, : config.by_objective], surest[:, : config.by_agreement]], axis=1)
 
 
-def _look(
+def _rank(
     ranker: CandidateRanker, snapper: Snapper, ends: NDArray[np.float32], origin: Encoded, target: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """ends (n, c, D) -> the expected share of the target and the way from home, both (n, c)"""
-    device, looks = ranker.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
-    home, wanted = torch.from_numpy(origin.astype(np.float32)).to(device), torch.from_numpy(target).to(device)
+    """ends (n, c, D) -> the expected share of the target and the distance from the origin, both (n, c)"""
+    device, ranks = ranker.out.weight.device, np.empty((2, *ends.shape[:2]), dtype=np.float32)
+    start, wanted = torch.from_numpy(origin.astype(np.float32)).to(device), torch.from_numpy(target).to(device)
     for rows, filled in groups(len(ends), ends.shape[1]):
         some = torch.from_numpy(ends[rows]).to(device)
         if filled > ends.shape[1]:
@@ -69,7 +69,7 @@ def _look(
             # Classes first: arithmetic along a long last axis is quick.
             said = ranker(snapped).T.contiguous().softmax(dim=0).reshape(-1, *some.shape[:2])
             shares = said.gather(0, wanted[rows, None].expand(some.shape[:2])[None])[0]
-            way = snapped.view_as(some).sub_(home[rows, None]).square_().sum(dim=2).sqrt_()
-        for look, values in zip(looks, (shares, way), strict=True):
-            look[rows] = values[:, : ends.shape[1]].cpu().numpy()
-    return looks[0], looks[1]
+            way = snapped.view_as(some).sub_(start[rows, None]).square_().sum(dim=2).sqrt_()
+        for rank, values in zip(ranks, (shares, way), strict=True):
+            rank[rows] = values[:, : ends.shape[1]].cpu().numpy()
+    return ranks[0], ranks[1]

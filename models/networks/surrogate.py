@@ -1,4 +1,6 @@
-"""The surrogate f: a pair of networks that stands for the black boxes (paper, "NCE-based Conditional Density").
+"""The surrogate f: a pair of networks that stands for the black boxes (METHOD.md, section 2).
+
+Paper, "NCE-based Conditional Density"; noise-contrastive estimation after Gutmann and Hyvarinen, 2010.
 
 Each network gives K+1 logits, the noise class last. With `votes` it also has a head of K logits for each of the H
 black-box models, and the expected share of votes is the mean of what they say: where labels are noisy, a vote is far
@@ -18,7 +20,7 @@ from ..config import NARROW, SurrogateConfig
 
 @dataclass(frozen=True)
 class SurrogateOutput:
-    """What one network says of B points: logits (B, K+1), noise last; log_valid (B, K), log of the class's chance."""
+    """One network's output at B points: logits (B, K+1), noise last; log_class_share (B, K), the expected log share."""
 
     logits: Tensor
     log_class_share: Tensor
@@ -26,9 +28,9 @@ class SurrogateOutput:
 
 @dataclass(frozen=True)
 class MemberOutput(SurrogateOutput):
-    """A reading with what it is made of: log_votes (B, H, K), the logarithm of each model's chance to say each class
+    """An output with each head's part of it: log_member_share (B, H, K), the log chance of each model to say each class
 
-    log_valid is the logarithm of the mean of those chances; without heads for them both are those of the label.
+    log_class_share is the logarithm of the mean of those chances; without heads for them both are those of the label.
     """
 
     log_member_share: Tensor
@@ -58,7 +60,7 @@ class SurrogateNet(nn.Module):
         self.votes = nn.Linear(width, heads * classes) if heads else None
 
     def forward(self, points: Tensor) -> MemberOutput:
-        """points (B, D) -> Ballot"""
+        """points (B, D) -> MemberOutput"""
         hidden = self.trunk(points)
         return MemberOutput.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
 
@@ -73,7 +75,7 @@ class SurrogatePair(nn.Module):
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
 
     def forward(self, points: Tensor) -> tuple[MemberOutput, MemberOutput]:
-        """points (B, D) -> what each network says"""
+        """points (B, D) -> both networks' outputs"""
         return self.first(points), self.second(points)
 
 
@@ -91,4 +93,4 @@ def _plain_trunk(width_in: int, width: int) -> nn.Sequential:
 
 def target_log_probability(outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
     """target (B,) -> (2, B): each network's log-probability of the target class"""
-    return torch.stack([reading.log_class_share.gather(1, target[:, None]).squeeze(1) for reading in outputs])
+    return torch.stack([each.log_class_share.gather(1, target[:, None]).squeeze(1) for each in outputs])

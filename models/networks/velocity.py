@@ -1,8 +1,8 @@
-"""The velocity field v(t, z; context) of the generator.
+"""The velocity field v(t, z; context) of the generator (paper, section "Generator"; METHOD.md, sections 3, 6.1, 6.2).
 
-The context is what the field knows of a request: the record, the target, which columns may move, the box that they may
-move in, and log lambda_cost (the robustness dial). It does not change along the path, and all of it but the dial is the
-same for all candidates of a record: it is embedded once a record.
+The context is the request: the record, the target, which columns may move, their bounds, and log lambda_cost. It does
+not change along the path, and all of it but lambda_cost is the same for all candidates of a record, so it is embedded
+once a record. One field serves every lambda_cost: the whole cost-validity frontier.
 """
 
 import math
@@ -48,7 +48,7 @@ class Request:
 
 
 class Velocity(nn.Module, ABC):
-    """What two networks have in common: ours, `GuidedVelocity`, and `PlainVelocity`. Both begin at a standstill."""
+    """A velocity field: `GuidedVelocity` (ours) or `PlainVelocity` (the paper's). Both are zero before training."""
 
     state: nn.Linear
     out: nn.Linear
@@ -59,40 +59,41 @@ class Velocity(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, request: Request) -> Tensor:
-        """request -> (B, E): what the field knows of it, the dial left out"""
+        """request -> its embedding (B, E), without lambda_cost"""
 
     @abstractmethod
     def cost_embedding(self, log_cost: Tensor) -> Tensor:
-        """log_cost (...) -> (..., width), the part of the first layer that only the dial decides"""
+        """log_cost (...) -> (..., width), the part of the first layer that lambda_cost decides"""
 
     @abstractmethod
     def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
-        """z (..., D), embedded (..., E), pace (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
+        """z (..., D), embedded (..., E), conditioning (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
 
-        The pace is what clock and dial add to the first layer. What several paths have in common is broadcast.
+        The conditioning is the sum of the time's and the cost's embedding; it is added to the first layer. What several
+        paths have in common is broadcast.
         """
 
     @abstractmethod
     def path_parameters(self) -> list[nn.Parameter]:
-        """The parameters that `forward` uses; the others have done their part in `embed` and `at_price`."""
+        """The parameters that `forward` uses; the others have done their part in `embed` and `with_cost`."""
 
     def with_cost(self, embedded: Tensor, log_cost: Tensor) -> Tensor:
-        """embedded (..., E), log_cost (...) -> (..., E), with the dial: for those who have no pace to put it in"""
+        """embedded (..., E), log_cost (...) -> (..., E) with the cost's embedding in it, as `forward` wants it"""
         cost_embedding = self.cost_embedding(log_cost)
         return embedded + functional.pad(cost_embedding, (0, embedded.shape[-1] - cost_embedding.shape[-1]))
 
     def time_embedding(self, times: Tensor) -> Tensor:
-        """times (...) -> (..., width), the part of the first layer that only the clock decides"""
+        """times (...) -> (..., width), the part of the first layer that the time decides"""
         clock = torch.stack([times, times * times, torch.sin(math.pi * times), torch.cos(math.pi * times)], dim=-1)
         time_part: Tensor = clock @ self.state.weight[:, -TIME_FEATURES:].T
         return time_part
 
     def forward(self, t: Tensor, z: Tensor, embedded: Tensor, movable: Tensor) -> Tensor:
-        """t (), z (..., D), embedded (..., E) with the dial, movable (..., D) -> dz/dt (..., D)"""
+        """t (), z (..., D), embedded (..., E) with the cost, movable (..., D) -> dz/dt (..., D)"""
         return self.derivative(z, embedded, self.time_embedding(t.to(z.dtype)), movable)
 
     def request_features(self, request: Request) -> Tensor:
-        """request -> (B, 4 * D + TARGET_FEATURES), the request in numbers, the dial left out"""
+        """request -> (B, 4 * D + TARGET_FEATURES), the request in numbers, without lambda_cost"""
         room_down = (request.point - request.lower).clamp(-1.0, 2.0)
         room_up = (request.upper - request.point).clamp(-1.0, 2.0)
         movable, target = request.movable.to(request.point.dtype), self.target(request.target)
@@ -100,9 +101,10 @@ class Velocity(nn.Module, ABC):
 
 
 class GuidedVelocity(Velocity):
-    """A large network reads the request, once; a small one follows the path, and is told in each layer what was read.
+    """A large network reads the request once; a small one follows the path, shifted in each layer by what was read.
 
-    So the many paths of a record cost little more than one.
+    This is conditioning by feature-wise shifts, as in FiLM (Perez et al., 2018, arXiv:1709.07871) without its scales.
+    The many paths of a record cost little more than one.
     """
 
     def __init__(self, width_in: int, classes: int, width: int, context: int) -> None:
@@ -112,7 +114,7 @@ class GuidedVelocity(Velocity):
             nn.Linear(4 * width_in + TARGET_FEATURES, context), nn.SiLU(), nn.Linear(context, context), nn.SiLU()
         )
         self.guide = nn.Linear(context, sum(self.sizes))
-        self.price = nn.Linear(1, width, bias=False)
+        self.price = nn.Linear(1, width, bias=False)  # of log lambda_cost; the name stands in saved weights
         self.state = nn.Linear(width_in + TIME_FEATURES, width, bias=False)
         self.middle = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width_in, bias=False)
@@ -130,10 +132,10 @@ class GuidedVelocity(Velocity):
 
     def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
         first, second, drift = torch.split(embedded, self.sizes, dim=-1)
-        spare = not torch.is_grad_enabled()
+        inplace = not torch.is_grad_enabled()
         hidden = functional.linear(z, self.state.weight[:, :-TIME_FEATURES]).add_(first).add_(conditioning)
-        hidden = functional.linear(functional.silu(hidden, inplace=spare), self.middle.weight).add_(second)
-        return functional.linear(functional.silu(hidden, inplace=spare), self.out.weight).add_(drift).mul_(movable)
+        hidden = functional.linear(functional.silu(hidden, inplace=inplace), self.middle.weight).add_(second)
+        return functional.linear(functional.silu(hidden, inplace=inplace), self.out.weight).add_(drift).mul_(movable)
 
     def path_parameters(self) -> list[nn.Parameter]:
         return [parameter for layer in (self.state, self.middle, self.out) for parameter in layer.parameters()]

@@ -1,4 +1,4 @@
-"""What a search answers."""
+"""What a search answers: a status, counterfactuals with their votes, and a diagnosis where there is none."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ class Status(StrEnum):
     INFEASIBLE = "infeasible"
     """No such record was found; the diagnosis says why."""
     ERROR = "error"
-    """The record or its constraints make no sense; `error` says what to mend."""
+    """The record or its constraints make no sense; `error` says what to correct."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Why a record has no answer."""
+"""Why a record has no answer (METHOD.md, section 6.6): who dissents, and which constraints are in the way."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def binding_constraints(
     `named_constraints` of them
 
     A feature binds where one change of it, were it free, would raise the expected agreement. Protected features are
-    never named: nobody is to be told that another sex or race would have helped.
+    never named: no answer says that another sex or race would have helped.
     """
     schema, config = model.encoder.schema, model.config.search
     free = replace(schema, features=tuple(_freed(feature) for feature in schema.features))

@@ -93,7 +93,7 @@ def _moves_by_feature(columns: NDArray[np.intp], features: NDArray[np.intp]) -> 
 
 @dataclass(frozen=True, eq=False)
 class MoveContext:
-    """What stays the same for n records while they are polished: origin (n, F), home (n, D) and, of each move, (n, M).
+    """What stays the same for n records during local search: origin (n, F), origin_point (n, D); of each move (n, M):
 
     own       the applicant's value, and base the number that stands for it
     lower     the least and upper the largest number allowed

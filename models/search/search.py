@@ -146,7 +146,7 @@ def _already(
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
     """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
 
-    Nobody is told so on the surrogate's word where the ensemble can be asked; it is asked only where that is likely.
+    Where the ensemble can be asked, it decides and not the surrogate; it is asked only where that is likely.
     """
     likely = (expected >= model.config.search.certain) & feasible.own_fits().all(axis=1)
     asked, paid = np.zeros((2, len(target)), dtype=np.intp)

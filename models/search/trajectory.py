@@ -20,7 +20,7 @@ def trace(
 ) -> list[tuple[PathPoint, ...]]:
     """answers (n, D), encoded -> for each record the path, of `count` candidates, whose end is nearest to its answer
 
-    The answer itself was polished after the flow, so it need not be the path's last point.
+    Local search moved the answer after the flow, so it need not be the path's last point.
     """
     states = _states(model, target, feasible, count, seed)
     ends = states[-1].reshape(len(answers), count, -1)

@@ -1,12 +1,9 @@
-"""What a request forbids, compiled to what each record may become.
+"""A request's constraints, compiled to what each record may become (METHOD.md, section 6.1).
 
 The schema's own rules (immutable, protected, one-way, bounds) and the request's are merged; a request can only tighten
 them. A missing value can go neither up nor down, so a one-way feature that is missing stays missing. A range asks for a
-value within it, so a missing value that may move has to become one.
-
-The constraints that hold for every record of a request: the schema's own, tightened by the request's.
-
-Requests made ready for one search: each record with the constraints of its own request.
+value within it, so a missing value that may move has to become one. Several requests, each with constraints of its own,
+are joined for one search.
 """
 
 import math
@@ -278,7 +275,7 @@ def prepare(schema: Schema, generated_features: frozenset[str], constraints: Con
     try:
         feasible = compile_constraints(schema, constraints, records)
     except ConstraintError:
-        # Only now is it worth a second look, which tells the records apart.
+        # Some record is left nothing: a second, slower pass says which.
         errors = check_constraints(schema, constraints, records)
         rows = np.flatnonzero([error is None for error in errors])
         feasible = compile_constraints(schema, constraints, records[rows])

@@ -1,4 +1,4 @@
-"""Records to points of the encoded space and back (paper, appendix "Data Preparation").
+"""Records to points of the encoded space and back (METHOD.md, section 1; paper, appendix "Data Preparation").
 
 A numeric feature is one z-scored column. A categorical one with K levels is a point on the unit circle, level k at the
 angle 2*pi*k/K, in two columns; where missing values were seen in training, "missing" is the last of the K levels.

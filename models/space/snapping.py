@@ -1,7 +1,7 @@
-"""Decoding as tensor arithmetic, in single precision: for the training, and for the scout's first look.
+"""Decoding as tensor arithmetic, in single precision: for the training, and for the ranker.
 
 Models see only records that somebody could hold, so the generator is trained on where its path lands after decoding,
-with a straight-through gradient. What a search looks at twice it decodes with the encoder, exactly.
+with a straight-through gradient. What a search reports is decoded with the encoder, exactly.
 """
 
 import math
