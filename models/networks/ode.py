@@ -110,7 +110,7 @@ def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
 
 @dataclass(frozen=True)
 class RungeKuttaRule:
-    """An explicit Runge-Kutta method: its increment over one step, the times of its stages, and how many evaluations."""
+    """An explicit Runge-Kutta method: its increment over one step, the times of its stages, and its evaluations of the field."""
 
     increment: Callable[[Field, Tensor, float], Tensor]
     stages: tuple[float, ...]

@@ -67,7 +67,7 @@ class Velocity(nn.Module, ABC):
 
     @abstractmethod
     def derivative(self, z: Tensor, embedded: Tensor, conditioning: Tensor, movable: Tensor) -> Tensor:
-        """z (..., D), embedded (..., E), conditioning (..., width), movable (..., D) -> dz/dt (..., D), zero where frozen
+        """z, movable (..., D), embedded (..., E), conditioning (..., width) -> dz/dt (..., D), zero where frozen
 
         The conditioning is the sum of the time's and the cost's embedding; it is added to the first layer. What several
         paths have in common is broadcast.

@@ -95,9 +95,9 @@ def _moves_by_feature(columns: NDArray[np.intp], features: NDArray[np.intp]) -> 
 class MoveContext:
     """What stays the same for n records during local search: origin (n, F), origin_point (n, D); of each move (n, M):
 
-    own       the applicant's value, and base the number that stands for it
-    lower     the least and upper the largest number allowed
-    opened    whether the constraints allow the move, save for a number's limits
+    origin_value   the applicant's value, and origin_filled the number that stands for it
+    lower          the least and upper the largest number allowed
+    opened         whether the constraints allow the move, save for a number's limits
     """
 
     moves: MoveSet
