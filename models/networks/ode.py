@@ -110,7 +110,7 @@ def _rk4(field: Field, z: Tensor, width: float) -> Tensor:
 
 @dataclass(frozen=True)
 class RungeKuttaRule:
-    """An explicit Runge-Kutta method: its increment over one step, the times of its stages, and its evaluations of the field."""
+    """An explicit Runge-Kutta method: its increment over a step, the times of its stages, its evaluations."""
 
     increment: Callable[[Field, Tensor, float], Tensor]
     stages: tuple[float, ...]
