@@ -1,5 +1,6 @@
 """/budgets: limits, what was used over time, and the ledger."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -173,7 +174,7 @@ def usage(
 ) -> UsageAnswer:
     """The queries asked over time, for charts."""
     found = budgets.show_usage(database, caller.tenant_id, ensemble, step, since, until)
-    points = [UsagePointAnswer(at=point.at, dispatched=point.dispatched, total=point.total) for point in found.points]
+    points = [UsagePointAnswer(**asdict(point)) for point in found.points]
     return UsageAnswer(ensemble=ensemble, step=step, since=found.since, until=found.until, points=points)
 
 
@@ -199,13 +200,4 @@ def entries(
 
 def _shown(named: NamedBalance) -> BudgetAnswer:
     balance = named.balance
-    return BudgetAnswer(
-        ensemble=named.ensemble,
-        period=balance.period,
-        period_key=balance.period_key,
-        period_ends=balance.period_ends,
-        limit=balance.limit,
-        used=balance.used,
-        reserved=balance.reserved,
-        remaining=balance.remaining,
-    )
+    return BudgetAnswer(ensemble=named.ensemble, remaining=balance.remaining, **asdict(balance))

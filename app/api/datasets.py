@@ -56,7 +56,7 @@ class DatasetAnswer(BaseModel):
     digest: str = Field(description="SHA-256 of the file as it was sent.")
     rows: int
     label: str | None
-    described: dict[str, Any] = Field(
+    schema_: dict[str, Any] = Field(
         alias="schema", description="Kinds, bounds, steps and categories, inferred; no classes without a label."
     )
     class_counts: dict[str, int] | None
@@ -66,7 +66,7 @@ class DatasetAnswer(BaseModel):
     @property
     def notices(self) -> list[str]:
         """What to know before training: columns that were taken for protected attributes."""
-        names = [str(feature["name"]) for feature in self.described.get("features", [])]
+        names = [str(feature["name"]) for feature in self.schema_.get("features", [])]
         return [protected_notice(name, kind) for name in names if (kind := protected_kind(name)) and name != self.label]
 
 

@@ -21,7 +21,8 @@ from app.api.dependencies import (
 )
 from app.api.problems import WITH_BODY, problems
 from app.ensembles import directory, service
-from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.directory import read_endpoint
+from app.ensembles.endpoint import Layout
 from app.ensembles.service import Registration
 from app.explain.asking import Prediction
 from app.fields import TEXT_PATTERN, Body, DeadlineMs, Document, Name, NameInPath
@@ -52,17 +53,6 @@ class EndpointBody(Body):
     credential: SecretStr | None = Field(None, max_length=4000, description="Sent as a bearer token; never shown.")
     seconds: float = Field(10.0, gt=0, le=120)
 
-    def endpoint(self) -> Endpoint:
-        return Endpoint(
-            self.url,
-            self.model,
-            tuple(self.members),
-            tuple(self.outputs),
-            self.layout,
-            self.credential,
-            self.seconds,
-        )
-
 
 class EnsembleBody(Body):
     """An ensemble to register. To register a name again replaces it; changed members need a new version."""
@@ -85,7 +75,7 @@ class EnsembleBody(Body):
     version: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)] = Field(
         description="Names the models behind the endpoints: answers bought under one version are not used for another."
     )
-    described: Document = Field(alias="schema", description="The schema, as POST /datasets answers with.")
+    schema_: Document = Field(alias="schema", description="The schema, as POST /datasets answers with.")
     endpoints: list[EndpointBody] = Field(min_length=1, max_length=50)
     budget: BudgetBody
 
@@ -116,7 +106,7 @@ class EnsembleAnswer(BaseModel):
     version: str
     members: list[str] | None
     classes: list[str] | None
-    described: dict[str, Any] | None = Field(alias="schema")
+    schema_: dict[str, Any] | None = Field(alias="schema")
     endpoints: list[dict[str, Any]] | None
     created_at: datetime
 
@@ -174,8 +164,8 @@ def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -
     wanted = Registration(
         body.name,
         body.version,
-        Schema.from_json(body.described),
-        tuple(endpoint.endpoint() for endpoint in body.endpoints),
+        Schema.from_json(body.schema_),
+        tuple(read_endpoint(endpoint.model_dump()) for endpoint in body.endpoints),
         body.budget.limit,
         body.budget.period,
         body.budget.restart,

@@ -67,7 +67,7 @@ class VersionAnswer(BaseModel):
     digest: str = Field(description="Hash of the content; checked whenever it is loaded.")
     ensemble: str
     ensemble_version: str
-    described: dict[str, Any] = Field(alias="schema")
+    schema_: dict[str, Any] = Field(alias="schema")
     classes: list[str]
     metrics: Any = Field(description="Quality, measured on records that training did not see.")
     frontier: Any = Field(description="What robustness costs: one point for each price.")

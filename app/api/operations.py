@@ -6,7 +6,6 @@ counters of this process (app/metrics.py), and what the database knows at that m
 
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from anyio import create_task_group, move_on_after, to_thread
@@ -27,6 +26,8 @@ from app.explain.contract import ExplainerState
 from app.resources import Resources
 from app.train import jobs
 
+PartName = Literal["database", "queue", "worker", "disk"]
+
 
 class LiveAnswer(BaseModel):
     """The process answers."""
@@ -37,7 +38,7 @@ class LiveAnswer(BaseModel):
 class PartAnswer(BaseModel):
     """One part of the service."""
 
-    name: Literal["database", "queue", "worker", "disk"]
+    name: PartName
     ready: bool
     reason: str | None
 
@@ -71,8 +72,7 @@ async def ready(response: Response, resources: ResourcesDep) -> ReadyAnswer:
     parts = await check_parts(resources)
     well = all(part.ready for part in parts)
     response.status_code = 200 if well else NOT_READY
-    shown = [PartAnswer.model_validate(part, from_attributes=True) for part in parts]
-    return ReadyAnswer(ready=well, parts=shown)
+    return ReadyAnswer(ready=well, parts=parts)
 
 
 @router.get("/v2/health/live", operation_id="oip_live")
@@ -107,34 +107,26 @@ PART_SECONDS = 4.0
 """A part that has not answered by then counts as away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part; `reason` says why it is not ready."""
-
-    name: str
-    ready: bool
-    reason: str | None = None
-
-
-async def check_parts(resources: Resources) -> list[Part]:
+async def check_parts(resources: Resources) -> list[PartAnswer]:
     """Database, queue, worker and disk, asked at the same time."""
-    checks: dict[str, Callable[[], Awaitable[str | None]]] = {
+    checks: dict[PartName, Callable[[], Awaitable[str | None]]] = {
         "database": lambda: to_thread.run_sync(_database, resources.database, abandon_on_cancel=True),
         "queue": lambda: to_thread.run_sync(_queue, resources, abandon_on_cancel=True),
         "worker": lambda: _worker(resources),
         "disk": lambda: to_thread.run_sync(_disk, resources, abandon_on_cancel=True),
     }
-    found: dict[str, Part] = {}
+    found: dict[PartName, PartAnswer] = {}
 
-    async def check(name: str, ask: Callable[[], Awaitable[str | None]]) -> None:
-        found[name] = Part(name, False, f"it did not answer within {PART_SECONDS:g} s")
+    async def check(name: PartName, ask: Callable[[], Awaitable[str | None]]) -> None:
+        late = f"it did not answer within {PART_SECONDS:g} s"
+        found[name] = PartAnswer(name=name, ready=False, reason=late)
         with move_on_after(PART_SECONDS):
             try:
                 reason = await ask()
             except Exception as error:
                 # Whatever it is, it is this part that is not ready; the message could hold an address or a password.
                 reason = f"it failed with {type(error).__name__}"
-            found[name] = Part(name, reason is None, reason)
+            found[name] = PartAnswer(name=name, ready=reason is None, reason=reason)
 
     async with create_task_group() as group:
         for name, ask in checks.items():

@@ -13,7 +13,7 @@ from threading import Lock
 from uuid import UUID
 
 from cachetools import LRUCache
-from pydantic import SecretStr
+from pydantic import TypeAdapter
 from sqlalchemy import Connection, insert, select, update
 
 from app.auth.keyring import Keyring
@@ -23,7 +23,7 @@ from app.db.paging import PageOrder, RowPage, found, numbered_page
 from app.db.tables import AnyRow, Document, owned
 from app.ensembles.address import AddressPolicy
 from app.ensembles.bought import AnswerOwner
-from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.endpoint import Endpoint
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError
 from app.ledger.ledger import Ledger
@@ -34,6 +34,7 @@ from models.errors import ConfigError
 
 MOST_OPEN = 32
 GRACE_SECONDS = 60.0
+ENDPOINT = TypeAdapter(Endpoint)
 
 
 class _OpenMeters(LRUCache[tuple[int, int], tuple[object, EnsembleMeter]]):
@@ -134,7 +135,10 @@ class EnsembleDirectory:
 
     def _connect(self, row: AnyRow) -> EnsembleMeter:
         secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
-        endpoints = tuple(_parse(stored, secret) for stored, secret in zip(row.endpoints, secrets, strict=True))
+        endpoints = tuple(
+            read_endpoint(stored | {"credential": secret})
+            for stored, secret in zip(row.endpoints, secrets, strict=True)
+        )
         owner = AnswerOwner(row.tenant_id, row.id, row.version)
         schema = Schema.from_json(row.schema)
         return EnsembleMeter.remote(schema, endpoints, self._addresses, self._database, self._ledger, owner)
@@ -165,26 +169,13 @@ def _values(feature: Feature) -> tuple[object, ...]:
 
 def describe(endpoint: Endpoint) -> dict[str, Document]:
     """An endpoint as it is stored and shown: without its credential."""
-    return {
-        "url": endpoint.url,
-        "model": endpoint.model,
-        "members": list(endpoint.members),
-        "outputs": list(endpoint.outputs),
-        "layout": endpoint.layout.value,
-        "seconds": endpoint.seconds,
-    }
+    stored: dict[str, Document] = ENDPOINT.dump_python(endpoint, mode="json", exclude={"credential", "max_bytes"})
+    return stored
 
 
-def _parse(stored: dict[str, Document], secret: str | None) -> Endpoint:
-    return Endpoint(
-        url=stored["url"],
-        model=stored["model"],
-        members=tuple(stored["members"]),
-        outputs=tuple(stored["outputs"]),
-        layout=Layout(stored["layout"]),
-        credential=None if secret is None else SecretStr(secret),
-        seconds=stored["seconds"],
-    )
+def read_endpoint(stored: dict[str, Document]) -> Endpoint:
+    """The endpoint of what `describe` gave, with or without a `credential`."""
+    return ENDPOINT.validate_python(stored)
 
 
 def add_ensemble(connection: Connection, tenant_id: int, name: str, version: str, now: datetime) -> int:
