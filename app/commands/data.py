@@ -5,25 +5,21 @@ What needs the method's packages is imported where it is used: the plain install
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import pandas as pd
 import typer
-from numpy.typing import NDArray
 
 from app.commands.console import answers
 from app.datasets.reader import read_table
 from app.settings import Settings
-from models.arrays import Records
 from models.data.columns import check_columns
 from models.data.frames import plain_values
 from models.data.json_fields import read_mapping
-from models.data.records import category_text, check_names, check_record
+from models.data.records import ReadRecords, category_text, check_names, read_each
 from models.data.schema import Feature, Schema, override_table
-from models.errors import DataError, RecordError, SchemaError, TargetError
+from models.errors import DataError, SchemaError, TargetError
 
 if TYPE_CHECKING:
     from models.datasets.dataset import Dataset
@@ -140,18 +136,6 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
-@dataclass(frozen=True, eq=False)
-class ReadRecords:
-    """What could be read: records (g, F), their positions among the n rows (g,), and what is wrong with others (n,)."""
-
-    records: Records
-    positions: NDArray[np.intp]
-    errors: tuple[str | None, ...]
-
-    def __len__(self) -> int:
-        return len(self.errors)
-
-
 def read_rows(schema: Schema, path: Path, limit: int | None) -> ReadRecords:
     """The records of a CSV or Parquet file; wrong columns are the file's fault, a wrong value is its row's."""
     frame = read_frame(path, as_text=True)
@@ -161,15 +145,8 @@ def read_rows(schema: Schema, path: Path, limit: int | None) -> ReadRecords:
         feature.name: [_as_trained(feature, value) for value in plain_values(frame[feature.name])]
         for feature in schema.features
     }
-    records = np.empty((len(frame), len(schema.features)))
-    errors: list[str | None] = [None] * len(frame)
-    for row in range(len(frame)):
-        try:
-            records[row] = check_record(schema, {name: values[row] for name, values in columns.items()})
-        except RecordError as error:
-            errors[row] = str(error)
-    good = np.flatnonzero([error is None for error in errors])
-    return ReadRecords(records[good], good, tuple(errors))
+    rows = zip(*columns.values(), strict=True)
+    return read_each(schema, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def _as_trained(feature: Feature, value: object) -> object:

@@ -21,8 +21,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.auth.service import ADMIN_FILE
 from app.commands.console import answers, notes
-from app.commands.remote_table import answer_table
+from app.commands.explain import ask, open_client, report_table
 from app.errors import ServiceError
+from app.explain.contract import ExplainOptions, RobustnessBody
 from app.settings import Settings
 from models.data.frames import plain_values
 from models.data.records import Value
@@ -31,10 +32,8 @@ from recourse_client.client import ENDED, RecourseClient
 from recourse_client.types import Job
 
 MODEL, TARGET = "loans", "approved"
-APPLICANTS = 3
+APPLICANTS, QUERIES = 3, 10
 START_SECONDS = 300.0
-DEADLINE_MS = 300_000
-"""The first request loads the model, which takes a while on a busy machine."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PHASES = {
     "data": "reading the table",
@@ -68,8 +67,8 @@ def _run(port: int, once: bool, effort: float) -> None:
     if not settings.embedded or settings.database_url is not None:
         raise ConfigError("the demo runs all in one place: unset RECOURSE_DATABASE_URL, _REDIS_URL and _EXPLAINER_URL")
     with _service(settings, port, console) as (url, child):
-        with RecourseClient(url, _key(settings)) as client:
-            if not any(model.name == MODEL and model.active_version for model in client.models()):
+        with open_client(url, _key(settings)) as client:
+            if not any(model.name == MODEL and model.active_version for model in client.models().items):
                 _train(client, effort, console)
             _explain(client)
             _tell_budget(client)
@@ -143,7 +142,7 @@ def _key(settings: Settings) -> str:
 
 
 def _train(client: RecourseClient, effort: float, console: Console) -> None:
-    begun = [job for job in client.jobs() if job.model == MODEL and job.state not in ENDED]
+    begun = [job for job in client.jobs().items if job.model == MODEL and job.state not in ENDED]
     job = begun[0] if begun else _submit(client, effort, console)
     _follow(client, job, console)
     ended = client.job(job.id)
@@ -181,9 +180,9 @@ def _follow(client: RecourseClient, job: Job, console: Console) -> None:
 
 
 def _explain(client: RecourseClient) -> None:
-    options = {"robustness": {"min_agreement": 1.0, "max_queries": 10}, "deadline_ms": DEADLINE_MS}
-    answer = client.explain(MODEL, refused_applicants(APPLICANTS), TARGET, options)
-    answers().print(answer_table(answer))
+    options = ExplainOptions(target=TARGET, robustness=RobustnessBody(max_queries=QUERIES))
+    report = ask(client, MODEL, refused_applicants(APPLICANTS), options)
+    answers().print(report_table(report, "Applicant"))
 
 
 def refused_applicants(count: int) -> list[dict[str, Value]]:
@@ -204,7 +203,7 @@ def _json_value(value: object) -> Value:
 
 
 def _tell_budget(client: RecourseClient) -> None:
-    for budget in client.budgets():
+    for budget in client.budgets().items:
         used = f"{budget.used:,} of {budget.limit:,} queries used, {budget.remaining:,} remain"
         answers().print(f"Budget of {budget.ensemble}: {used}.")
 

@@ -1,78 +1,318 @@
-"""A small client of the service over HTTP, for programs: typed answers, errors as one sentence, live progress.
+"""Clients of the recourse service over HTTP: every call, typed; errors as one sentence; live progress of trainings.
 
-with RecourseClient("http://127.0.0.1:8000", key) as client:
-    answer = client.explain("loans", records, target="approved")
+`RecourseClient` waits, `AsyncRecourseClient` is awaited; both have the same methods, which are described once, as
+functions that make a `Call`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from app.errors import ServiceError
-from models.data.records import Value
-from recourse_client.types import Answer, Budget, DataSet, Event, Job, Model, ModelVersions, Page
+from recourse_client.types import (
+    Answer,
+    Budget,
+    DataSet,
+    Decision,
+    DecisionSummary,
+    Ensemble,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Model,
+    ModelVersions,
+    NewKey,
+    Page,
+    Predictions,
+    Readiness,
+    Usage,
+    Value,
+    Verification,
+)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 ENDED = frozenset({"done", "failed", "cancelled"})
+"""States of a job that has ended."""
+
+
+class ClientError(Exception):
+    """The service refused, or did not answer: the message is a sentence. status: of HTTP; None without an answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request, and how its answer is read. options: as httpx's build_request takes them."""
+
+    read: Callable[[httpx.Response], T]
+    method: str
+    path: str
+    options: Mapping[str, Any]
+    any_status: bool = False
+
+
+def _call(
+    kind: type[T],
+    method: str,
+    path: str,
+    body: object = None,
+    params: Mapping[str, object] | None = None,
+    idempotency_key: str | None = None,
+    any_status: bool = False,
+) -> Call[T]:
+    options: dict[str, Any] = {"params": {name: value for name, value in (params or {}).items() if value is not None}}
+    if body is not None:
+        options["json"] = body
+    if idempotency_key is not None:
+        options["headers"] = {"Idempotency-Key": idempotency_key}
+    return Call(lambda answer: _parsed(kind, answer), method, path, options, any_status)
+
+
+def explain(
+    model: str,
+    records: Sequence[Mapping[str, Value]],
+    target: str,
+    options: Mapping[str, object] | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Answer]:
+    """What each record could change to reach the target; `options` are the further fields of POST /explain."""
+    body = {"model": model, "records": list(records), "target": target, **(options or {})}
+    return _call(Answer, "POST", "/explain", body, idempotency_key=idempotency_key)
+
+
+def explanations(
+    model: str | None = None, status: str | None = None, limit: int = 100, cursor: str | None = None
+) -> Call[Page[DecisionSummary]]:
+    """Decision records, the newest first."""
+    params = {"model": model, "status": status, "limit": limit, "cursor": cursor}
+    return _call(Page[DecisionSummary], "GET", "/explanations", params=params)
+
+
+def explanation(explanation_id: UUID) -> Call[Decision]:
+    """One decision record."""
+    return _call(Decision, "GET", f"/explanations/{explanation_id}")
+
+
+def verify(explanation_id: UUID, counterfactual: int = 0, deadline_ms: int | None = None) -> Call[Verification]:
+    """Whether a promised recourse still holds; `counterfactual`: which of the answers."""
+    params = {"counterfactual": counterfactual, "deadline_ms": deadline_ms}
+    return _call(Verification, "POST", f"/explanations/{explanation_id}/verify", params=params)
+
+
+def upload(path: Path, label: str | None = None, categories: Sequence[str] = ()) -> Call[DataSet]:
+    """Send a CSV or Parquet file; `categories`: columns that are some, even if they look like numbers."""
+    fields = {"categories": list(categories)} | ({} if label is None else {"label": label})
+    options = {"files": {"file": (path.name, path.read_bytes())}, "data": fields}
+    return Call(lambda answer: _parsed(DataSet, answer), "POST", "/datasets", options)
+
+
+def datasets(limit: int = 100, cursor: str | None = None) -> Call[Page[DataSet]]:
+    """Uploaded tables, the newest first."""
+    return _call(Page[DataSet], "GET", "/datasets", params={"limit": limit, "cursor": cursor})
+
+
+def dataset(dataset_id: UUID) -> Call[DataSet]:
+    """One uploaded table."""
+    return _call(DataSet, "GET", f"/datasets/{dataset_id}")
+
+
+def train(
+    model: str, dataset: UUID, options: Mapping[str, object] | None = None, idempotency_key: str | None = None
+) -> Call[Job]:
+    """Start a training; `options` are the further fields of POST /train."""
+    body = {"model": model, "dataset": str(dataset), **(options or {})}
+    return _call(Job, "POST", "/train", body, idempotency_key=idempotency_key)
+
+
+def jobs(
+    state: str | None = None, model: str | None = None, limit: int = 100, cursor: str | None = None
+) -> Call[Page[Job]]:
+    """Trainings, the newest first."""
+    return _call(Page[Job], "GET", "/jobs", params={"state": state, "model": model, "limit": limit, "cursor": cursor})
+
+
+def job(job_id: UUID) -> Call[Job]:
+    """One training."""
+    return _call(Job, "GET", f"/jobs/{job_id}")
+
+
+def cancel(job_id: UUID) -> Call[Job]:
+    """Ask a training to stop."""
+    return _call(Job, "DELETE", f"/jobs/{job_id}")
+
+
+def models(limit: int = 100, cursor: str | None = None) -> Call[Page[Model]]:
+    """Models, the newest first."""
+    return _call(Page[Model], "GET", "/models", params={"limit": limit, "cursor": cursor})
+
+
+def model(name: str, limit: int = 100, cursor: str | None = None) -> Call[ModelVersions]:
+    """A model and its versions, the newest first."""
+    return _call(ModelVersions, "GET", f"/models/{name}", params={"limit": limit, "cursor": cursor})
+
+
+def schema(name: str) -> Call[dict[str, Any]]:
+    """The schema of the version that answers: the newest of the first hundred, or the active one among them."""
+
+    def read(answer: httpx.Response) -> dict[str, Any]:
+        found = _parsed(ModelVersions, answer)
+        versions = {version.number: version for version in found.versions}
+        return (versions.get(found.active_version or 0) or versions[max(versions)]).schema_
+
+    return Call(read, "GET", f"/models/{name}", {"params": {"limit": 100}})
+
+
+def activate(name: str, version: int) -> Call[Model]:
+    """Let another version of a model answer."""
+    return _call(Model, "POST", f"/models/{name}/activate", {"version": version})
+
+
+def register(
+    name: str,
+    version: str,
+    schema: Mapping[str, object],
+    endpoints: Sequence[Mapping[str, object]],
+    budget: Mapping[str, object],
+) -> Call[Ensemble]:
+    """Register the lender's models behind endpoints, with their budget, or replace what has the name."""
+    body = {"name": name, "version": version, "schema": schema, "endpoints": list(endpoints), "budget": budget}
+    return _call(Ensemble, "POST", "/ensembles", body)
+
+
+def ensembles(limit: int = 100, cursor: str | None = None) -> Call[Page[Ensemble]]:
+    """The lender's models."""
+    return _call(Page[Ensemble], "GET", "/ensembles", params={"limit": limit, "cursor": cursor})
+
+
+def predict(ensemble: str, records: Sequence[Mapping[str, Value]], deadline_ms: int | None = None) -> Call[Predictions]:
+    """Put records to the lender's models; each is one query, unless its answer was bought before."""
+    body = {"records": list(records), "deadline_ms": deadline_ms}
+    return _call(Predictions, "POST", f"/ensembles/{ensemble}/predict", body)
+
+
+def budgets(limit: int = 100, cursor: str | None = None) -> Call[Page[Budget]]:
+    """Budgets of the present period."""
+    return _call(Page[Budget], "GET", "/budgets", params={"limit": limit, "cursor": cursor})
+
+
+def set_budget(ensemble: str, limit: int, period: str | None = None, restart: bool = False) -> Call[Budget]:
+    """Set how often the lender's models may be asked: in all, or in each day or month."""
+    return _call(Budget, "PUT", f"/budgets/{ensemble}", {"limit": limit, "period": period, "restart": restart})
+
+
+def usage(
+    ensemble: str, step: str | None = None, since: datetime | None = None, until: datetime | None = None
+) -> Call[Usage]:
+    """Queries over time; step: hour or day."""
+    times = {name: at and at.isoformat() for name, at in (("since", since), ("until", until))}
+    return _call(Usage, "GET", f"/budgets/{ensemble}/usage", params={"step": step, **times})
+
+
+def ledger(ensemble: str, limit: int = 100, cursor: str | None = None) -> Call[Page[Entry]]:
+    """Every change of a budget."""
+    return _call(Page[Entry], "GET", f"/budgets/{ensemble}/ledger", params={"limit": limit, "cursor": cursor})
+
+
+def ledger_csv(ensemble: str) -> Call[str]:
+    """Every change of a budget, as CSV."""
+    return Call(lambda answer: answer.text, "GET", f"/budgets/{ensemble}/ledger", {"params": {"format": "csv"}})
+
+
+def make_key(name: str, role: str | None = None) -> Call[NewKey]:
+    """Make an API key; role: viewer, client or admin."""
+    return _call(NewKey, "POST", "/keys", {"name": name} | ({} if role is None else {"role": role}))
+
+
+def keys(limit: int = 100, cursor: str | None = None) -> Call[Page[Key]]:
+    """API keys, without their texts."""
+    return _call(Page[Key], "GET", "/keys", params={"limit": limit, "cursor": cursor})
+
+
+def revoke_key(key_id: UUID) -> Call[None]:
+    """The key is not taken any more."""
+    return Call(lambda answer: None, "DELETE", f"/keys/{key_id}", {})
+
+
+def readiness() -> Call[Readiness]:
+    """Which parts of the service are ready."""
+    return _call(Readiness, "GET", "/readyz", any_status=True)
+
+
+def metrics() -> Call[str]:
+    """The metrics of the service, as Prometheus reads them."""
+    return Call(lambda answer: answer.text, "GET", "/metrics", {})
+
+
+def _waiting(make: Callable[P, Call[T]]) -> Callable[Concatenate["RecourseClient", P], T]:
+    @wraps(make)
+    def method(self: "RecourseClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(make(*args, **kwargs))
+
+    return method
+
+
+def _awaited(make: Callable[P, Call[T]]) -> Callable[Concatenate["AsyncRecourseClient", P], Coroutine[Any, Any, T]]:
+    @wraps(make)
+    async def method(self: "AsyncRecourseClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.run(make(*args, **kwargs))
+
+    return method
 
 
 class RecourseClient:
-    """One service, one key. Every method is one call; ServiceError carries what the service said."""
+    """One service, one key. Every method is one call; ClientError carries what the service said.
+
+    >>> with RecourseClient("http://127.0.0.1:8000", key) as client:  # doctest: +SKIP
+    ...     answer = client.explain("loans", [{"age": 31, "income": 24000}], target="approved")
+    ...     for explanation in answer.explanations:
+    ...         print(explanation.status, [way.changes for way in explanation.counterfactuals])
+    """
 
     def __init__(self, url: str, key: str, seconds: float = 300.0) -> None:
-        if not (key.isascii() and key.isprintable()):
-            raise ServiceError("the key holds a character that no key has: copy it anew")
-        try:
-            self._http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=seconds)
-        except httpx.InvalidURL as error:
-            raise ServiceError(f"'{url}' is no address ({error}): write it as http://127.0.0.1:8000") from error
+        """`seconds`: how long an answer is waited for."""
+        self._http = httpx.Client(**_settings(url, key, seconds))
 
-    def __enter__(self) -> "RecourseClient":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         self._http.close()
 
-    def upload(self, path: Path, label: str, categories: Sequence[str] = ()) -> DataSet:
-        """Send a CSV or Parquet file; `categories`: columns that are some, even if they look like numbers."""
-        fields = {"label": label, "categories": list(categories)}
-        with path.open("rb") as file:
-            sent: dict[str, tuple[str, IO[bytes]]] = {"file": (path.name, file)}
-            answer = self._sent(self._http.build_request("POST", "/datasets", files=sent, data=fields))
-        return _read(DataSet, answer)
+    def run(self, call: Call[T]) -> T:
+        request = _request(self._http, call)
+        try:
+            return _read(call, self._http.send(request))
+        except httpx.TransportError as error:
+            raise _no_answer(request, error) from error
 
-    def train(self, model: str, dataset: UUID, options: Mapping[str, object] | None = None) -> Job:
-        """Start a training; `options` are the further fields of POST /train."""
-        return self._ask(Job, "POST", "/train", body={"model": model, "dataset": str(dataset), **(options or {})})
-
-    def jobs(self) -> list[Job]:
-        """The newest hundred."""
-        return self._items(Job, "/jobs")
-
-    def job(self, job_id: UUID) -> Job:
-        return self._ask(Job, "GET", f"/jobs/{job_id}")
-
-    def cancel(self, job_id: UUID) -> Job:
-        return self._ask(Job, "DELETE", f"/jobs/{job_id}")
+    def ready(self) -> bool:
+        """Whether the service answers, and can answer requests now."""
+        try:
+            return self.readiness().ready
+        except ClientError:
+            return False
 
     def follow(self, job_id: UUID) -> Iterator[Event]:
         """The job's events as they happen, until it has ended; a stream that breaks off is taken up again."""
         last = "0"
         while True:
-            headers = {"Last-Event-ID": last, "Accept": "text/event-stream"}
             try:
-                with self._http.stream("GET", f"/jobs/{job_id}/events", headers=headers) as answer:
+                with self._http.stream("GET", f"/jobs/{job_id}/events", headers=_stream_headers(last)) as answer:
                     if answer.is_error:
                         answer.read()
                         raise _problem(answer)
@@ -84,95 +324,190 @@ class RecourseClient:
             if self.job(job_id).state in ENDED:
                 return
 
-    def explain(
-        self,
-        model: str,
-        records: Sequence[Mapping[str, Value]],
-        target: str,
-        options: Mapping[str, object] | None = None,
-    ) -> Answer:
-        """What each record could change; `options` are the further fields of POST /explain."""
-        body = {"model": model, "records": list(records), "target": target, **(options or {})}
-        return self._ask(Answer, "POST", "/explain", body=body)
+    explain = _waiting(explain)
+    explanations = _waiting(explanations)
+    explanation = _waiting(explanation)
+    verify = _waiting(verify)
+    upload = _waiting(upload)
+    datasets = _waiting(datasets)
+    dataset = _waiting(dataset)
+    train = _waiting(train)
+    jobs = _waiting(jobs)
+    job = _waiting(job)
+    cancel = _waiting(cancel)
+    models = _waiting(models)
+    model = _waiting(model)
+    schema = _waiting(schema)
+    activate = _waiting(activate)
+    register = _waiting(register)
+    ensembles = _waiting(ensembles)
+    predict = _waiting(predict)
+    budgets = _waiting(budgets)
+    set_budget = _waiting(set_budget)
+    usage = _waiting(usage)
+    ledger = _waiting(ledger)
+    ledger_csv = _waiting(ledger_csv)
+    make_key = _waiting(make_key)
+    keys = _waiting(keys)
+    revoke_key = _waiting(revoke_key)
+    readiness = _waiting(readiness)
+    metrics = _waiting(metrics)
 
-    def models(self) -> list[Model]:
-        """The first hundred models."""
-        return self._items(Model, "/models")
 
-    def schema(self, model: str) -> dict[str, Any]:
-        """The schema of the version that answers: the newest of the first hundred, or the active one among them."""
-        found = _read(ModelVersions, self._send("GET", f"/models/{model}", params={"limit": 100}))
-        versions = {version.number: version for version in found.versions}
-        return (versions.get(found.active_version or 0) or versions[max(versions)]).schema
+class AsyncRecourseClient:
+    """The same, awaited: `answer = await client.explain("loans", records, target="approved")`."""
 
-    def budgets(self) -> list[Budget]:
-        """The first hundred budgets."""
-        return self._items(Budget, "/budgets")
+    def __init__(self, url: str, key: str, seconds: float = 300.0) -> None:
+        self._http = httpx.AsyncClient(**_settings(url, key, seconds))
 
-    def set_budget(self, ensemble: str, limit: int, period: str | None = None, restart: bool = False) -> Budget:
-        body = {"limit": limit, "period": period, "restart": restart}
-        return self._ask(Budget, "PUT", f"/budgets/{ensemble}", body=body)
+    async def __aenter__(self) -> Self:
+        return self
 
-    def ready(self) -> bool:
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def run(self, call: Call[T]) -> T:
+        request = _request(self._http, call)
         try:
-            return self._http.get("/readyz").status_code == httpx.codes.OK
-        except httpx.TransportError:
+            return _read(call, await self._http.send(request))
+        except httpx.TransportError as error:
+            raise _no_answer(request, error) from error
+
+    async def ready(self) -> bool:
+        """Whether the service answers, and can answer requests now."""
+        try:
+            return (await self.readiness()).ready
+        except ClientError:
             return False
 
-    def _items(self, kind: type[T], path: str) -> list[T]:
-        page = _read(Page, self._send("GET", path, params={"limit": 100}))
-        return [TypeAdapter(kind).validate_python(item) for item in page.items]
+    async def follow(self, job_id: UUID) -> AsyncIterator[Event]:
+        """The job's events as they happen, until it has ended; a stream that breaks off is taken up again."""
+        last = "0"
+        while True:
+            try:
+                async with self._http.stream("GET", f"/jobs/{job_id}/events", headers=_stream_headers(last)) as answer:
+                    if answer.is_error:
+                        await answer.aread()
+                        raise _problem(answer)
+                    reader = EventReader()
+                    async for line in answer.aiter_lines():
+                        if event := reader.feed(line):
+                            last = event.id or last
+                            yield event
+            except httpx.TransportError:
+                pass
+            if (await self.job(job_id)).state in ENDED:
+                return
 
-    def _ask(self, kind: type[T], method: str, path: str, body: Mapping[str, object] | None = None) -> T:
-        return _read(kind, self._send(method, path, body=body))
+    explain = _awaited(explain)
+    explanations = _awaited(explanations)
+    explanation = _awaited(explanation)
+    verify = _awaited(verify)
+    upload = _awaited(upload)
+    datasets = _awaited(datasets)
+    dataset = _awaited(dataset)
+    train = _awaited(train)
+    jobs = _awaited(jobs)
+    job = _awaited(job)
+    cancel = _awaited(cancel)
+    models = _awaited(models)
+    model = _awaited(model)
+    schema = _awaited(schema)
+    activate = _awaited(activate)
+    register = _awaited(register)
+    ensembles = _awaited(ensembles)
+    predict = _awaited(predict)
+    budgets = _awaited(budgets)
+    set_budget = _awaited(set_budget)
+    usage = _awaited(usage)
+    ledger = _awaited(ledger)
+    ledger_csv = _awaited(ledger_csv)
+    make_key = _awaited(make_key)
+    keys = _awaited(keys)
+    revoke_key = _awaited(revoke_key)
+    readiness = _awaited(readiness)
+    metrics = _awaited(metrics)
 
-    def _send(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, params: Mapping[str, int] | None = None
-    ) -> httpx.Response:
-        try:
-            request = self._http.build_request(method, path, json=body, params=params)
-        except (TypeError, ValueError) as error:
-            mend = "send plain texts and numbers, and None for a missing value"
-            raise ServiceError(f"the request cannot be written as JSON ({error}): {mend}") from error
-        return self._sent(request)
 
-    def _sent(self, request: httpx.Request) -> httpx.Response:
-        try:
-            answer = self._http.send(request)
-        except httpx.TransportError as error:
-            host = request.url.copy_with(path="/", query=None)
-            raise ServiceError(f"{host} did not answer ({error}): check that the service runs there") from error
-        if answer.is_error:
-            raise _problem(answer)
-        return answer
+class EventReader:
+    """Server-sent events, line by line; comments, which keep the line open, are passed over."""
 
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
 
-def read_events(lines: Iterator[str]) -> Iterator[Event]:
-    """Server-sent events; comments, which keep the line open, are passed over."""
-    fields: dict[str, str] = {}
-    for line in lines:
+    def feed(self, line: str) -> Event | None:
+        """The event that the line ends."""
         if not line:
-            if "data" in fields:
-                yield Event(fields.get("id", ""), fields.get("event", "message"), json.loads(fields["data"]))
-            fields = {}
-        elif not line.startswith(":"):
-            name, _, text = line.partition(":")
-            fields[name] = text.removeprefix(" ")
+            fields, self._fields = self._fields, {}
+            if "data" not in fields:
+                return None
+            return Event(id=fields.get("id", ""), kind=fields.get("event", "message"), data=json.loads(fields["data"]))
+        name, _, text = line.partition(":")
+        if name:
+            text = text.removeprefix(" ")
+            # Data of several lines is one text.
+            known = name == "data" and "data" in self._fields
+            self._fields[name] = f"{self._fields[name]}\n{text}" if known else text
+        return None
 
 
-def _read(kind: type[T], answer: httpx.Response) -> T:
+def read_events(lines: Iterable[str]) -> Iterator[Event]:
+    """The events of a stream."""
+    reader = EventReader()
+    return (event for line in lines if (event := reader.feed(line)))
+
+
+def _settings(url: str, key: str, seconds: float) -> dict[str, Any]:
+    if not (key.isascii() and key.isprintable()):
+        raise ClientError("the key holds a character that no key has: copy it anew")
+    try:
+        base = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ClientError(f"'{url}' is no address ({error}): write it as http://127.0.0.1:8000") from error
+    return {"base_url": base, "headers": {"Authorization": f"Bearer {key}"}, "timeout": seconds}
+
+
+def _stream_headers(last: str) -> dict[str, str]:
+    return {"Last-Event-ID": last, "Accept": "text/event-stream"}
+
+
+def _request(http: httpx.Client | httpx.AsyncClient, call: Call[T]) -> httpx.Request:
+    try:
+        return http.build_request(call.method, call.path, **call.options)
+    except (TypeError, ValueError) as error:
+        advice = "send plain texts and numbers, and None for a missing value"
+        raise ClientError(f"the request cannot be written as JSON ({error}): {advice}") from error
+
+
+def _read(call: Call[T], answer: httpx.Response) -> T:
+    if answer.is_error and not call.any_status:
+        raise _problem(answer)
+    return call.read(answer)
+
+
+def _parsed(kind: type[T], answer: httpx.Response) -> T:
     """A proxy or a page to sign in answers 200, too."""
     try:
         return TypeAdapter(kind).validate_json(answer.content)
     except ValidationError as error:
-        host = answer.request.url.copy_with(path="/", query=None)
-        fact = f"{host} answered {answer.status_code}, but not as recourse does"
-        raise ServiceError(f"{fact}: check that the address is that of the service") from error
+        fact = f"{_host(answer.request)} answered {answer.status_code}, but not as recourse does"
+        raise ClientError(f"{fact}: check that the address is that of the service", answer.status_code) from error
 
 
-def _problem(answer: httpx.Response) -> ServiceError:
+def _problem(answer: httpx.Response) -> ClientError:
     try:
         detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
         detail = f"the service answered {answer.status_code}"
-    return ServiceError(detail)
+    return ClientError(detail, answer.status_code)
+
+
+def _no_answer(request: httpx.Request, error: httpx.TransportError) -> ClientError:
+    return ClientError(f"{_host(request)} did not answer ({error}): check that the service runs there")
+
+
+def _host(request: httpx.Request) -> httpx.URL:
+    return request.url.copy_with(path="/", query=None)

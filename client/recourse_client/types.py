@@ -1,122 +1,58 @@
-"""What the client hands out: the service's JSON as frozen dataclasses; fields that it does not know are passed over."""
+"""What the client hands out: the service's JSON as frozen pydantic models.
 
-from dataclasses import dataclass, field
+They are lenient: what a newer service sends besides is kept in `model_extra`. A test of the service compares the fields
+with its OpenAPI document, so that none is missing.
+"""
+
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from models.data.records import Value
-
-
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """An uploaded table."""
-
-    id: UUID
-    name: str
-    rows: int
-    class_counts: dict[str, int] | None
+Value = bool | int | float | str | None
+"""A value of a record, as JSON has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A training."""
+class Typed(BaseModel):
+    """What all of them share."""
 
-    id: UUID
-    model: str
-    state: str
-    error: str | None
-    created_at: datetime
-    progress: dict[str, Any] | None = None
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, protected_namespaces=())
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to a job; `kind` is state, progress or log."""
-
-    id: str
-    kind: str
-    data: dict[str, Any]
+Item = TypeVar("Item", bound=Typed)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A model; its active version answers."""
+class Page(Typed, Generic[Item]):
+    """A part of a list; `next` is the cursor of the following part, None at the end."""
 
-    name: str
-    active_version: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of a model, and the schema of the records that it takes."""
-
-    number: int
-    schema: dict[str, Any]
+    items: list[Item]
+    next: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelVersions:
-    """A model and its newest hundred versions."""
-
-    active_version: int | None
-    versions: list[Version]
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list."""
-
-    items: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Queries of the present period."""
-
-    ensemble: str
-    limit: int
-    used: int
-    reserved: int
-    remaining: int
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Typed):
     """One feature that would change."""
 
     feature: str
-    before: Annotated[Value, Field(alias="from")]
-    after: Annotated[Value, Field(alias="to")]
+    before: Value = Field(alias="from")
+    after: Value = Field(alias="to")
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Typed):
     """What one of the lender's models said; None where it did not answer."""
 
     model: str
     accepts: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Why there is no answer."""
-
-    best_agreement: float
-    dissenting: list[str]
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Counterfactual:
-    """A record that should be accepted."""
+class Counterfactual(Typed):
+    """A record that should be accepted; agreement and lower_bound are None where the lender's models were not asked."""
 
     record: dict[str, Value]
     changes: list[Change]
     cost: float
-    typicality: float | None
+    density: float | None
+    typicality: float | None = None
     trusted: bool
     expected_agreement: float
     votes: list[Vote]
@@ -124,27 +60,276 @@ class Counterfactual:
     lower_bound: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The answer to one record."""
+class Binding(Typed):
+    """A feature that may not move as it would have to: the expected agreement that one change of it would bring."""
 
-    id: UUID
-    charged: int
+    feature: str
+    gain: float
+
+
+class Diagnosis(Typed):
+    """Why there is no answer."""
+
+    best_agreement: float
+    verified: bool
+    dissenting: list[str]
+    binding: list[Binding]
+    advice: str
+
+
+class Point(Typed):
+    """A point on the way to an answer; time goes from 0 to 1."""
+
+    time: float
+    record: dict[str, Value]
+    cost: float
+    expected_agreement: float
+
+
+class Finding(Typed):
+    """What was found for one record. status: robust, valid, already_target, infeasible or error."""
+
     status: str
     error: str | None
     queries: int
     diagnosis: Diagnosis | None
-    counterfactuals: list[Counterfactual] = field(default_factory=list)
+    counterfactuals: list[Counterfactual]
+    trajectory: list[Point] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to one request."""
+class Explanation(Finding):
+    """The answer of the service to one record: `id` is that of its decision record, `charged` what the budget paid."""
+
+    id: UUID
+    charged: int
+
+
+class Answer(Typed):
+    """The answer to one request, one explanation a record."""
 
     request_id: str
     model: str
     version: int
     target: str
+    seed: int
     queries: int
     charged: int
     explanations: list[Explanation]
+
+
+class DecisionSummary(Typed):
+    """A decision record in a list."""
+
+    id: UUID
+    model: str
+    version: int
+    target: str
+    status: str
+    queries: int
+    request_id: str
+    position: int
+    created_at: datetime
+
+
+class Decision(DecisionSummary):
+    """A decision record: all that is needed to repeat the search, and what was answered."""
+
+    model_version_id: UUID
+    digest: str
+    record: dict[str, Any]
+    order: dict[str, Any]
+    answer: dict[str, Any]
+
+
+class Verification(Typed):
+    """Whether a recourse that was promised still holds."""
+
+    id: UUID
+    holds: bool
+    agreement: float
+    lower_bound: float
+    min_agreement: float
+    votes: list[Vote]
+    charged: int
+    model: str
+    promised_version: int
+    asked_version: int
+
+
+class DataSet(Typed):
+    """An uploaded table."""
+
+    id: UUID
+    name: str
+    digest: str
+    rows: int
+    label: str | None
+    schema_: dict[str, Any] = Field(alias="schema")
+    class_counts: dict[str, int] | None
+    created_at: datetime
+    notices: list[str]
+
+
+class Job(Typed):
+    """A training. state: queued, running, done, failed or cancelled."""
+
+    id: UUID
+    model: str
+    state: str
+    request: dict[str, Any]
+    progress: dict[str, Any] | None
+    cancel_requested: bool
+    attempts: int
+    error: str | None
+    model_version_id: UUID | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class Event(Typed):
+    """Something that happened to a job; `kind` is state, progress or log."""
+
+    id: str
+    kind: str
+    data: dict[str, Any]
+
+
+class Model(Typed):
+    """A model; its active version answers."""
+
+    name: str
+    active_version: int | None
+    created_at: datetime
+
+
+class Version(Typed):
+    """A version of a model, and the schema of the records that it takes."""
+
+    id: UUID
+    number: int
+    job_id: UUID
+    digest: str
+    ensemble: str
+    ensemble_version: str
+    schema_: dict[str, Any] = Field(alias="schema")
+    classes: list[str]
+    metrics: Any
+    frontier: Any
+    created_at: datetime
+
+
+class ModelVersions(Model):
+    """A model and a page of its versions, the newest first."""
+
+    versions: list[Version]
+    next: str | None
+
+
+class Ensemble(Typed):
+    """The lender's models under one name; kind: local or remote."""
+
+    name: str
+    kind: str
+    version: str
+    members: list[str] | None
+    classes: list[str] | None
+    schema_: dict[str, Any] | None = Field(alias="schema")
+    endpoints: list[dict[str, Any]] | None
+    created_at: datetime
+
+
+class Prediction(Typed):
+    """What the ensemble says of one record: probabilities by member; None where one did not answer."""
+
+    probabilities: dict[str, list[float] | None]
+    error: str | None
+
+
+class Predictions(Typed):
+    """The predictions in the order of the records; charged: new queries, reused: answers bought before."""
+
+    ensemble: str
+    version: str
+    classes: list[str]
+    predictions: list[Prediction]
+    charged: int
+    reused: int
+
+
+class Budget(Typed):
+    """Queries of the present period."""
+
+    ensemble: str
+    period: str
+    period_key: str
+    period_ends: datetime | None
+    limit: int
+    used: int
+    reserved: int
+    remaining: int
+
+
+class UsagePoint(Typed):
+    """Queries that were dispatched in one step of time, and all until then."""
+
+    at: datetime
+    dispatched: int
+    total: int
+
+
+class Usage(Typed):
+    """Queries over time."""
+
+    ensemble: str
+    step: str
+    since: datetime
+    until: datetime
+    points: list[UsagePoint]
+
+
+class Entry(Typed):
+    """One row of a budget's ledger."""
+
+    id: int
+    at: datetime
+    ensemble: str
+    period: str
+    kind: str
+    reservation: str | None
+    query_limit: int
+    reserved: int
+    dispatched: int
+    used: int
+
+
+class Key(Typed):
+    """An API key without its text; role: viewer, client or admin."""
+
+    id: UUID
+    name: str
+    role: str
+    prefix: str
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+class NewKey(Key):
+    """A key that was just made: its text is never shown again."""
+
+    key: str
+
+
+class Part(Typed):
+    """A part of the service, and why it is not ready."""
+
+    name: str
+    ready: bool
+    reason: str | None
+
+
+class Readiness(Typed):
+    """Whether the service can answer now."""
+
+    ready: bool
+    parts: list[Part]

@@ -9,12 +9,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.commands.explain_url import KEY_VARIABLE, RemoteOrder, explain_there
+from app.commands.explain import KEY_VARIABLE
 from app.db.engine import Database
 from app.db.tables import Role
-from app.errors import ServiceError
-from models.errors import ConfigError
-from recourse_client.client import RecourseClient, read_events
+from recourse_client.client import ClientError, RecourseClient, read_events
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import LOANS, csv
@@ -42,7 +40,7 @@ def test_upload_train_follow_cancel(service: Service, tmp_path: Path) -> None:
 def test_columns_can_be_said_to_be_categories(service: Service, tmp_path: Path) -> None:
     (tmp_path / "loans.csv").write_bytes(csv(LOANS.assign(month=["2024-01-01", "2024-02-01"] * 20)))
     with open_client(service) as client:
-        with pytest.raises(ServiceError, match="'month' holds dates"):
+        with pytest.raises(ClientError, match="'month' holds dates"):
             client.upload(tmp_path / "loans.csv", "approved")
         assert client.upload(tmp_path / "loans.csv", "approved", ["month", "housing"]).rows == 40
 
@@ -51,9 +49,9 @@ def test_budgets_and_models(service: Service, database: Database) -> None:
     publish(database, service.tenant_id, add_ensemble(database, service.tenant_id))
     with open_client(service) as client:
         assert client.set_budget("loans", 50).remaining == 50
-        (budget,) = client.budgets()
+        (budget,) = client.budgets().items
         assert (budget.ensemble, budget.limit, budget.used) == ("loans", 50, 0)
-        assert [model.name for model in client.models()] == ["loans"]
+        assert [model.name for model in client.models().items] == ["loans"]
         assert client.schema("loans")["features"]
         assert client.ready()
 
@@ -61,16 +59,16 @@ def test_budgets_and_models(service: Service, database: Database) -> None:
 def test_what_the_service_says_is_the_error(service: Service, database: Database) -> None:
     job_id: UUID = add_job(database, service.tenant_id)
     with open_client(service, Role.VIEWER) as client:
-        with pytest.raises(ServiceError, match="role is viewer, but this needs client"):
+        with pytest.raises(ClientError, match="role is viewer, but this needs client"):
             client.cancel(job_id)
-        with pytest.raises(ServiceError, match="there is no job"):
+        with pytest.raises(ClientError, match="there is no job"):
             next(client.follow(uuid4()))
 
 
 def test_nobody_there_is_told() -> None:
     with RecourseClient("http://127.0.0.1:9", "rk_x", seconds=5.0) as client:
         assert not client.ready()
-        with pytest.raises(ServiceError, match="check that the service runs there"):
+        with pytest.raises(ClientError, match="check that the service runs there"):
             client.budgets()
 
 
@@ -113,25 +111,25 @@ def test_an_answer_of_another_program_is_told(body: bytes, stranger: str, monkey
             partial(client.job, uuid4()),
         ]
         for call in calls:
-            with pytest.raises(ServiceError, match="answered 200, but not as recourse does"):
+            with pytest.raises(ClientError, match="answered 200, but not as recourse does"):
                 call()
 
 
 def test_a_record_that_is_no_json_is_told() -> None:
     client = RecourseClient("http://127.0.0.1:9", "rk_x", seconds=5.0)
-    with client, pytest.raises(ServiceError, match="None for a missing value"):
+    with client, pytest.raises(ClientError, match="None for a missing value"):
         client.explain("loans", [{"age": float("nan")}], "approved")
 
 
 @pytest.mark.parametrize("key", ["rk_secret\n", "rk_secr\u00e9t"])
 def test_a_key_that_cannot_be_sent_is_told_without_showing_it(key: str) -> None:
-    with pytest.raises(ServiceError, match="the key holds a character") as told:
+    with pytest.raises(ClientError, match="the key holds a character") as told:
         RecourseClient("http://127.0.0.1:9", key).models()
     assert "rk_" not in str(told.value)
 
 
 def test_an_address_that_is_none_is_told() -> None:
-    with pytest.raises(ServiceError, match="is no address"):
+    with pytest.raises(ClientError, match="is no address"):
         RecourseClient("http://127.0.0.1:port", "rk_x")
 
 
@@ -144,7 +142,7 @@ def test_events_are_read_with_comments_between() -> None:
     ]
 
 
-@pytest.mark.parametrize("option", ["--robustness=0.9", "--device=cuda"])
+@pytest.mark.parametrize("option", ["--device=cuda"])
 def test_the_command_line_does_not_drop_an_option_without_a_word(option: str) -> None:
     outcome = recourse("explain", "loans", "no.csv", "--target", "approved", "--url", "http://127.0.0.1:9", option)
     assert option.partition("=")[0] in outcome.complaint
@@ -152,6 +150,8 @@ def test_the_command_line_does_not_drop_an_option_without_a_word(option: str) ->
 
 def test_the_command_line_needs_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    asked = ("approved", (), (), (), 1, 1.0, None, 30, 0.1, 0, None)
-    with pytest.raises(ConfigError, match="set RECOURSE_KEY"):
-        explain_there(RemoteOrder("http://127.0.0.1:9", "loans", tmp_path / "x.csv", *asked))
+    (tmp_path / "x.csv").write_text("age\n44\n")
+    asked = ("explain", "loans", tmp_path / "x.csv", "--target", "approved", "--url", "http://127.0.0.1:9")
+    assert "set RECOURSE_KEY" in recourse(*asked).complaint
+    monkeypatch.setenv(KEY_VARIABLE, "rk_x")
+    assert "check that the service runs there" in recourse(*asked).complaint
