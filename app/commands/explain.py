@@ -217,7 +217,7 @@ def explain_there(url: str, model: str, records: Path, limit_rows: int | None, a
     # Not an option: a list of processes would show it.
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
-        raise ConfigError(f"--url needs a key: set {KEY_VARIABLE}")
+        raise ConfigError(f"--url needs a key; set {KEY_VARIABLE}.")
     with open_client(url, key) as client:
         schema = Schema.from_json(client.schema(model))
         options = asked(schema, QUERIES)

@@ -1,10 +1,15 @@
 """The client against a service over HTTP: typed answers, errors as sentences, events until the job has ended."""
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,13 +17,24 @@ import pytest
 from app.commands.explain import KEY_VARIABLE
 from app.db.engine import Database
 from app.db.tables import Role
-from recourse_client.client import ClientError, RecourseClient, read_events
+from recourse_client import types
+from recourse_client.client import AsyncRecourseClient, ClientError, RecourseClient, read_events
+from recourse_client.types import Typed
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
 from tests.app.api.test_datasets import LOANS, csv
+from tests.app.conftest import postgres_server, postgres_template, sqlite_template
 from tests.servers.command_line import recourse
 
-__all__ = ["database", "server", "service", "shared_database_url"]
+__all__ = [
+    "database",
+    "postgres_server",
+    "postgres_template",
+    "server",
+    "service",
+    "shared_database_url",
+    "sqlite_template",
+]
 
 
 def open_client(service: Service, role: Role = Role.ADMIN) -> RecourseClient:
@@ -154,4 +170,143 @@ def test_the_command_line_needs_a_key(tmp_path: Path, monkeypatch: pytest.Monkey
     asked = ("explain", "loans", tmp_path / "x.csv", "--target", "approved", "--url", "http://127.0.0.1:9")
     assert "set RECOURSE_KEY" in recourse(*asked).complaint
     monkeypatch.setenv(KEY_VARIABLE, "rk_x")
-    assert "check that the service runs there" in recourse(*asked).complaint
+    assert "check that the service runs there" in recourse(*asked).err
+
+
+KINDS: dict[str, type[Typed]] = {
+    "BindingAnswer": types.Binding,
+    "BudgetAnswer": types.Budget,
+    "ChangeAnswer": types.Change,
+    "CounterfactualAnswer": types.Counterfactual,
+    "DatasetAnswer": types.DataSet,
+    "DecisionAnswer": types.Decision,
+    "DiagnosisAnswer": types.Diagnosis,
+    "EnsembleAnswer": types.Ensemble,
+    "EntryAnswer": types.Entry,
+    "ExplainAnswerBody": types.Answer,
+    "ExplanationAnswer": types.Explanation,
+    "ExplanationSummary": types.DecisionSummary,
+    "JobAnswer": types.Job,
+    "KeyAnswer": types.Key,
+    "ModelAnswer": types.Model,
+    "ModelDetail": types.ModelVersions,
+    "NewKeyAnswer": types.NewKey,
+    "PartAnswer": types.Part,
+    "PointAnswer": types.Point,
+    "PredictAnswer": types.Predictions,
+    "PredictionAnswer": types.Prediction,
+    "ReadyAnswer": types.Readiness,
+    "UsageAnswer": types.Usage,
+    "UsagePointAnswer": types.UsagePoint,
+    "VerificationAnswer": types.Verification,
+    "VersionAnswer": types.Version,
+    "VoteAnswer": types.Vote,
+}
+"""The client's type of each answer in the OpenAPI document."""
+CALLS = {
+    "explain": "explain",
+    "list_explanations": "explanations",
+    "show_explanation": "explanation",
+    "verify_explanation": "verify",
+    "upload_dataset": "upload",
+    "list_datasets": "datasets",
+    "show_dataset": "dataset",
+    "train": "train",
+    "list_jobs": "jobs",
+    "show_job": "job",
+    "cancel_job": "cancel",
+    "follow_job": "follow",
+    "list_models": "models",
+    "show_model": "model",
+    "activate_version": "activate",
+    "register_ensemble": "register",
+    "list_ensembles": "ensembles",
+    "predict": "predict",
+    "list_budgets": "budgets",
+    "set_budget": "set_budget",
+    "show_usage": "usage",
+    "show_ledger": "ledger",
+    "make_key": "make_key",
+    "list_keys": "keys",
+    "revoke_key": "revoke_key",
+    "ready": "readiness",
+    "metrics": "metrics",
+}
+"""The client's method for each operation."""
+SAME = {"explain_kserve", "live", "oip_live", "oip_ready"}
+"""Operations for other programs, which tell no more than those above."""
+
+
+@pytest.fixture
+def document(service: Service) -> dict[str, Any]:
+    answer: dict[str, Any] = service.nobody.get("/openapi.json").json()
+    return answer
+
+
+def test_the_types_have_the_fields_of_the_openapi_document(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name, kind in KINDS.items():
+        fields = {field.alias or own for own, field in kind.model_fields.items()}
+        assert fields == set(schemas[name]["properties"]), name
+    told = {name for name in schemas if name.endswith(("Answer", "AnswerBody", "Detail", "Summary"))}
+    assert told == {*KINDS, "LiveAnswer"}
+
+
+def test_every_operation_has_a_method_in_both_clients(document: dict[str, Any]) -> None:
+    ids = {operation["operationId"] for path in document["paths"].values() for operation in path.values()}
+    assert ids == {*CALLS, *SAME}
+    for name in CALLS.values():
+        assert getattr(RecourseClient, name).__doc__ and getattr(AsyncRecourseClient, name).__doc__, name
+
+
+def test_all_calls_awaited_say_what_the_others_say(service: Service, database: Database, tmp_path: Path) -> None:
+    publish(database, service.tenant_id, add_ensemble(database, service.tenant_id))
+    (tmp_path / "loans.csv").write_bytes(csv())
+
+    async def scenario() -> None:
+        async with AsyncRecourseClient(service.server.url, service.keys[Role.ADMIN]) as client:
+            with open_client(service) as waiting:
+                uploaded = await client.upload(tmp_path / "loans.csv", "approved")
+                assert uploaded == waiting.dataset(uploaded.id) == (await client.datasets()).items[0]
+                job = await client.train("loans", uploaded.id, {"effort": 0.1}, idempotency_key="one")
+                assert (await client.train("loans", uploaded.id, {"effort": 0.1}, "one")).id == job.id
+                await client.cancel(job.id)
+                events = [event async for event in client.follow(job.id)]
+                assert events == list(waiting.follow(job.id)) and len(events) == 2
+                assert await client.set_budget("loans", 50) == waiting.budgets().items[0]
+                assert await client.schema("loans") == waiting.schema("loans")
+                answer = await client.explain("loans", [{"income": 3}], "yes", {"k": 2}, "two")
+                assert answer.explanations[0].status == "infeasible"
+                kept = waiting.explanation(answer.explanations[0].id)
+                assert kept.order["k"] == 2
+                assert (await client.explanations(model="loans")).items[0].id == kept.id
+                assert (await client.model("loans")).versions[0].number == 1
+                assert (await client.activate("loans", 1)).active_version == 1
+                assert (await client.predict("loans", [{"income": 3}])).charged == 1
+                assert (await client.usage("loans", "day")).step == "day"
+                assert [entry.kind for entry in (await client.ledger("loans")).items] == ["open"]
+                assert (await client.ledger_csv("loans")).count("\n") == 2
+                made = await client.make_key("another", "viewer")
+                assert made.key.startswith("rk_") and made.id in [key.id for key in waiting.keys().items]
+                await client.revoke_key(made.id)
+                assert await client.ready() and waiting.readiness().ready
+                assert "recourse_" in await client.metrics()
+                with pytest.raises(ClientError, match="there is no explanation") as refused:
+                    await client.verify(made.id)
+                assert refused.value.status == 404
+
+    asyncio.run(scenario())
+
+
+def test_an_event_of_several_lines_is_one() -> None:
+    (event,) = read_events(["event: log", 'data: {"text":', 'data: "a"}', "", ""])
+    assert event.data == {"text": "a"}
+
+
+def test_the_client_needs_httpx_and_pydantic_only() -> None:
+    code = (
+        "import sys\nfor name in ('app', 'models', 'worker', 'numpy', 'torch'): sys.modules[name] = None\n"
+        "import recourse_client"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": "client"}, check=False)
+    assert done.returncode == 0

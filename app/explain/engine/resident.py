@@ -44,9 +44,10 @@ class ResidentExplainer:
         capacity: int = 4,
         metrics: BatchMetrics | None = None,
         active: Callable[[], Sequence[Key]] = tuple,
+        release: Callable[[], None] | None = None,
     ) -> None:
         """`load` reads a version of a tenant, and raises NotFoundError where there is none; `active` lists versions
-        that are wanted in memory before anybody asks.
+        that are wanted in memory before anybody asks; `release` lets go of what `load` keeps open.
         """
         # One thread a batch: the matrices are small, and several batches can run beside each other instead.
         torch.set_num_threads(1)
@@ -59,7 +60,7 @@ class ResidentExplainer:
         observe = None if metrics is None else metrics.observe
         self._batcher = Batcher(partial(run_batch, count=count), self._limits, observe)
         self._asking = SharedThreads(ASKING_THREADS, ASKING_SHARE)
-        self._closing = False
+        self._closing, self._release = False, release
         if metrics is not None:
             metrics.watch_queue(lambda: self._batcher.pending)
 
@@ -96,6 +97,8 @@ class ResidentExplainer:
         await self._batcher.close()
         self._versions.close()
         self._asking.close()
+        if self._release is not None:
+            await asyncio.to_thread(self._release)
 
 
 def open_resident(
@@ -113,7 +116,7 @@ def open_resident(
     )
     metrics = None if registry is None else BatchMetrics(registry)
     active = partial(source.active, settings.resident_models)
-    return ResidentExplainer(source.load, limits, settings.resident_models, metrics, active)
+    return ResidentExplainer(source.load, limits, settings.resident_models, metrics, active, ensembles.close)
 
 
 def ask_ensemble(version: LoadedVersion, task: VerifyTask) -> VerifyAnswer:
