@@ -284,8 +284,8 @@ def test_all_calls_awaited_say_what_the_others_say(service: Service, database: D
                 assert (await client.activate("loans", 1)).active_version == 1
                 assert (await client.predict("loans", [{"income": 3}])).charged == 1
                 assert (await client.usage("loans", "day")).step == "day"
-                assert [entry.kind for entry in (await client.ledger("loans")).items] == ["open"]
-                assert (await client.ledger_csv("loans")).count("\n") == 2
+                assert [entry.kind for entry in (await client.ledger("loans")).items] == ["open", "limit"]
+                assert (await client.ledger_csv("loans")).count("\n") == 3
                 made = await client.make_key("another", "viewer")
                 assert made.key.startswith("rk_") and made.id in [key.id for key in waiting.keys().items]
                 await client.revoke_key(made.id)

@@ -69,6 +69,7 @@ def test_a_full_disk_is_told() -> None:
 
 
 def test_a_missing_module_of_ours_is_not_blamed_on_the_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "app.commands.data", raising=False)
     monkeypatch.setitem(sys.modules, "app.datasets.reader", None)
     with pytest.raises(ModuleNotFoundError, match="reader"):
         main(["data"])
