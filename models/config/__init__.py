@@ -3,6 +3,7 @@
 All are frozen dataclasses that check themselves. `Config` is saved with a model; a `SearchConfig` comes with each call.
 """
 
+from .distillation import AcquisitionConfig, DistillConfig, PseudoLabelConfig, ResidualConfig, TeacherConfig
 from .measure import EvaluationConfig, MeasureConfig, OracleConfig
 from .presets import PRESETS, Config, fast, paper
 from .search import (
@@ -18,20 +19,15 @@ from .training import (
     MOST_HEADS,
     NARROW,
     WIDE,
-    AcquisitionConfig,
     DensityProxy,
-    DistillConfig,
     FlowConfig,
     GeneratorConfig,
     LossConfig,
     NoiseConfig,
-    PseudoLabelConfig,
     RankerConfig,
-    ResidualConfig,
     SelectionConfig,
     Solver,
     SurrogateConfig,
-    TeacherConfig,
 )
 
 __all__ = [

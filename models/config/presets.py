@@ -6,20 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import ConfigError
 from .checks import at_least, require
+from .distillation import AcquisitionConfig, DistillConfig, PseudoLabelConfig, ResidualConfig, TeacherConfig
 from .search import SearchMethodConfig
 from .training import (
-    AcquisitionConfig,
-    DistillConfig,
     FlowConfig,
     GeneratorConfig,
     LossConfig,
     NoiseConfig,
-    PseudoLabelConfig,
     RankerConfig,
-    ResidualConfig,
     SelectionConfig,
     SurrogateConfig,
-    TeacherConfig,
 )
 
 MOST_EFFORT = 10.0
@@ -86,9 +82,18 @@ class Config:
         rounds = max(self.distill.rounds, queries // max(self.distill.queries, 1))
         return replace(self, distill=replace(self.distill, rounds=rounds))
 
+    def limited_to(self, queries: int) -> "Config":
+        """The same training with no more rounds and queries than a limit pays for."""
+        distill = self.distill
+        if self.queries <= queries:
+            return self
+        if queries < distill.rounds:
+            return replace(self, distill=replace(distill, rounds=queries, queries=min(distill.queries, 1)))
+        return replace(self, distill=replace(distill, queries=queries // distill.rounds))
+
 
 def fast() -> Config:
-    """Ours: the same losses; larger batches, a fixed-step solver, a surrogate that is taught before the generator."""
+    """Ours: the same losses; larger batches, a fixed-step solver, a surrogate that learns before the generator."""
     return Config()
 
 

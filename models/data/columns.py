@@ -1,8 +1,8 @@
-"""Text columns of a file that are numbers or dates to a person: as categories they would lose their order unseen.
+"""What a column is, by its texts or by its name.
 
-Columns that name a protected attribute: what nobody may be advised to change, whatever the models would say.
-
-Names are all that can be seen here, so this is a default, told to the user and open to be lifted, not a legal opinion.
+`check_columns` finds texts that are numbers or dates to a person: as categories they would lose their order unnoticed.
+`protected_kind` finds names of protected attributes, which nobody may be advised to change, whatever the models say. A
+name is weak evidence, so this is a default that the user is told of and can lift, not a legal opinion.
 """
 
 import re

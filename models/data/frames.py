@@ -1,6 +1,6 @@
-"""Frames to records and back.
+"""pandas frames as record matrices (n, F) and class codes (n,), and which texts of a column are numbers.
 
-Digits in a text: numbers, or codes whose leading zeros say something, as in a postcode.
+A text of digits is a number or a code: in a code, such as a postcode, the leading zeros say something.
 """
 
 import re

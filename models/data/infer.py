@@ -1,6 +1,6 @@
 """A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit.
 
-A column whose name says that it is a protected attribute (models/protected.py) is one, until an override lifts it.
+A column whose name says that it is a protected attribute (models/data/columns.py) is one, until an override lifts it.
 """
 
 import math

@@ -1,8 +1,6 @@
-"""What every data set is: a frame, its label, and what its schema needs to be told.
+"""A data set (a frame, its label and the overrides of its schema), and its three splits as encoded records.
 
-Training, validation and test rows, 6:2:2 in every class.
-
-A data set made ready for one run: encoded, and split in three.
+The splits are 6:2:2 in every class; the encoder is fitted to the training split alone.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The lender's ensemble in local form: trained here, asked in this process.
+"""A local ensemble: trained here and asked in this process, as a stand-in for a lender's models (paper, appendix).
 
-A local ensemble in a folder: ensemble.json, encoder.json and a folder for each member; never pickle.
+`save_ensemble` writes it to a folder with ensemble.json, encoder.json and a folder for each member; never pickle.
 """
 
 import json

@@ -1,12 +1,8 @@
-"""One model of the local ensemble: a recipe (hyperparameters) that is fitted into a member (a trained model).
+"""What a member of a local ensemble is: a recipe (hyperparameters) is fitted into a member (a trained model).
 
-Members see encoded points (n, D), as in the paper; class codes are 0..K-1 and every class occurs in training.
-
-Rows drawn by class, so that a rare class is never lost.
-
-scikit-learn models as skops files: no pickle, and no type but the ones that the caller names.
-
-skops is imported where it is needed: that takes more than a second, which every process would pay at its start.
+Members see encoded points (n, D), as in the paper; class codes are 0..K-1 and every class occurs in training. Rows are
+drawn by class, so that a rare class is never lost. scikit-learn models are kept as skops files: no pickle, and no type
+but the ones that the caller names. skops is imported where it is needed, because it takes more than a second.
 """
 
 from pathlib import Path

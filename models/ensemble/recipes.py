@@ -1,6 +1,6 @@
-"""Which recipes are tried for each member: a few good defaults (`quick`), or the paper's grid (`tuned`).
+"""Which recipes are tried for each member, and the choice among them by 3-fold cross-validation on training rows.
 
-The choice of a recipe by 3-fold cross-validation on training rows.
+`quick` takes a few good defaults, `tuned` the paper's grid (paper, "Evaluation Models").
 """
 
 from collections.abc import Callable, Mapping

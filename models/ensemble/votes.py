@@ -1,4 +1,4 @@
-"""Votes of an ensemble, and how sure they make us."""
+"""Votes of an ensemble for a target class, their agreement, and a lower bound for it."""
 
 import numpy as np
 from numpy.typing import NDArray

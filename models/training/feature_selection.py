@@ -1,4 +1,4 @@
-"""Feature selection for wide data (the paper's DensityFlow-FS): the top features flow, the rest stay frozen."""
+"""Feature selection for wide data (paper, "Scalability to High-Dimensional Data"): only the top features may change."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from ..space.encoding import Encoder
 from .surrogate_trainer import TrainingData
 
 
-def flowing_features(encoder: Encoder, data: TrainingData, config: Config, seed: int) -> frozenset[str]:
+def select_features(encoder: Encoder, data: TrainingData, config: Config, seed: int) -> frozenset[str]:
     """The names of the features that may move: all, or the `top_features` most important ones"""
     names = encoder.schema.names
     if config.top_features is None:

@@ -33,9 +33,9 @@ class Boxes:
     circle: Tensor
 
 
-def training_boxes(encoder: Encoder, records: Records, flowing: frozenset[str], device: torch.device) -> Boxes:
-    """records (n, F); features outside `flowing` are frozen"""
-    frozen = frozenset(encoder.schema.names) - flowing
+def training_boxes(encoder: Encoder, records: Records, generated: frozenset[str], device: torch.device) -> Boxes:
+    """records (n, F); features outside `generated` are frozen"""
+    frozen = frozenset(encoder.schema.names) - generated
     feasible = compile_constraints(encoder.schema, Constraints(immutable=frozen), records)
     box = encoded_bounds(encoder, feasible)
     circle = np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]

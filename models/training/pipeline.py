@@ -1,6 +1,6 @@
 """From a data set to a trained model: the steps that `recourse train` and a training job share.
 
-    splits = split_rows(dataset)        the data set, encoded and split in three
+    splits = split_dataset(dataset, 0)  the data set, encoded and split in three
     ensemble = fit_ensemble(splits)     the black boxes, if they are trained here
     model = fit_model(splits, ensemble) the surrogate and the generator, distilled from them
 

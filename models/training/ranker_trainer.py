@@ -58,7 +58,7 @@ def ranking_regret(model: RecourseModel, records: Records, labels: Targets, seed
 
 
 def train_ranker(model: RecourseModel, records: Records, labels: Targets, seed: int) -> CandidateRanker | None:
-    """records (n, F), labels (n,) of the training split; None where the settings want no scout"""
+    """records (n, F), labels (n,) of the training split; None where the settings want no ranker"""
     settings, encoder = model.config.ranker, model.encoder
     if not settings.steps:
         return None
@@ -80,7 +80,7 @@ def _draw(
 
 
 def _fit(points: Singles, shares: Singles, settings: RankerConfig, device: torch.device, seed: int) -> CandidateRanker:
-    """points (n, D), shares (n, K) -> the scout that follows them"""
+    """points (n, D), shares (n, K) -> the ranker that follows them"""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         ranker = CandidateRanker(points.shape[1], shares.shape[1], settings.width).to(device)

@@ -1,4 +1,4 @@
-"""Everything that changes while a model is trained, gathered in one place: taken down, and put back."""
+"""Everything that changes while a model is trained: `snapshot` copies it for a checkpoint, `restore` puts it back."""
 
 from collections.abc import Mapping
 
@@ -31,12 +31,12 @@ class RunState:
         velocity: Velocity,
         meter: QueryMeter,
         choices: np.random.Generator,
-        flowing: frozenset[str],
+        generated: frozenset[str],
         config: Config,
         seed: int,
     ) -> None:
         self.surrogate, self.velocity, self.meter = surrogate, velocity, meter
-        self.choices, self.flowing = choices, flowing
+        self.choices, self.generated = choices, generated
         self.generator: GeneratorTrainer | None = None
         self._proxy_random: Tensor | None = None
         self._run: dict[str, object] = {"config": config_to_json(config), "seed": seed}
@@ -63,7 +63,7 @@ class RunState:
             tensors["pseudo.on_policy"] = pseudo.on_policy
         facts = {
             "run": self._run,
-            "flowing": sorted(self.flowing),
+            "generated_features": sorted(self.generated),
             "spent": self.meter.spent,
             "rate": self.surrogate.optimizer.param_groups[0]["lr"],
             "choices": self.choices.bit_generator.state,
@@ -76,7 +76,7 @@ class RunState:
         return Snapshot(phase, step, {name: value.detach().clone() for name, value in tensors.items()}, facts)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Put back what `snapshot` took down; ArtifactError where it was another run."""
+        """Put back what `snapshot` copied; ArtifactError where it was another run."""
         if snapshot.facts.get("run") != self._run:
             raise ArtifactError("The checkpoint is of a run with other settings; start the training anew.")
         try:
@@ -110,9 +110,9 @@ class RunState:
 _QUERIED = ("points", "target", "mean", "votes")
 
 
-def flowing_of(snapshot: Snapshot) -> frozenset[str]:
-    """The features that the interrupted run chose to let flow."""
-    return frozenset(read_texts(snapshot.facts, "flowing", "the checkpoint"))
+def selected_features(snapshot: Snapshot) -> frozenset[str]:
+    """The features that the interrupted run selected."""
+    return frozenset(read_texts(snapshot.facts, "generated_features", "the checkpoint"))
 
 
 def _count(value: object) -> int:

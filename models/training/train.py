@@ -1,4 +1,10 @@
-"""Training from top to bottom: pretrain the surrogate, train the generator, distil, fine-tune, calibrate, measure."""
+"""Training from top to bottom (docs/METHOD.md, sections 2 to 4; paper, "Proposed Method" and Algorithm 1).
+
+1. The surrogate learns classes and density from the labelled data, and votes from the teachers' pseudo-labels.
+2. The generator learns to move records into the target class against the surrogate.
+3. Distillation: rounds in which the ensemble is queried, the surrogate learns the answers, the generator follows.
+4. Fine-tuning of the surrogate on all labels; calibration of its votes; anchors; the ranker; the frontier.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -23,11 +29,11 @@ from ..space.encoding import Encoder
 from ..space.snapping import Snapper
 from .acquisition import aggregate, distill
 from .checkpoint import Checkpoints, all_steps
-from .feature_selection import flowing_features
+from .feature_selection import select_features
 from .generator_trainer import GeneratorTrainer, training_boxes
 from .pseudo_labels import PseudoLabels, mix_points
 from .ranker_trainer import with_ranker
-from .run_state import RunState, flowing_of
+from .run_state import RunState, selected_features
 from .schedule import Report, silent
 from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
 from .teachers import fit_teachers
@@ -45,24 +51,30 @@ def train(
     report: Report = silent,
     checkpoints: Checkpoints | None = None,
 ) -> RecourseModel:
-    """The whole method. At most `query_limit` records (by default, what distillation plans) are put to the ensemble.
+    """The whole method: a model that explains what `ensemble` decides.
 
-    A run that goes on from a checkpoint ends in the same bits as one that was never interrupted.
+    training, validation  records (n, F) and labels (n,); of the validation split only the frontier, the density
+                          quantiles and the ranker's use are measured
+    query_limit           the most records that are put to the ensemble; by default, what distillation plans
+    report                is told every few steps how far the run is
+    checkpoints           keeps the state now and then, or goes on from a kept one, with the same bits at the end
+
+    The same seed gives the same model. DataError for a split that lacks a class or is empty.
     """
     classes, device = len(encoder.schema.classes), find_device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
     if not len(validation):
-        raise DataError("The validation split has no record to measure the dial on; give at least one.")
+        raise DataError("The validation split has no record to measure the frontier on; give at least one.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
     fitted = config.surrogate.fitted(len(training), len(ensemble.member_names))
-    config = replace(_within(config, meter.limit), surrogate=fitted)
+    config = replace(config.limited_to(meter.limit), surrogate=fitted)
     random = torch.Generator(device=device).manual_seed(seed)
     resume = None if checkpoints is None else checkpoints.resume
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         data = _training_data(encoder, training, config, device)
-        flowing = flowing_features(encoder, data, config, seed) if resume is None else flowing_of(resume)
+        generated = select_features(encoder, data, config, seed) if resume is None else selected_features(resume)
         snapper = Snapper(encoder, device)
         pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
         velocity = make_velocity(encoder.width, classes, config.flow).to(device)
@@ -72,14 +84,14 @@ def train(
         if resume is None:
             between = mix_points(data.points, data.labels, snapper, config.pseudo_labels, random)
             surrogate.pseudo_labels.add(between)
-    state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), flowing, config, seed)
+    state = RunState(surrogate, velocity, meter, np.random.default_rng(seed), generated, config, seed)
     steps = all_steps if checkpoints is None else checkpoints.steps(state.snapshot, state.restore)
     surrogate.pretrain(report, steps)
-    boxes = training_boxes(encoder, training.records, flowing, device)
+    boxes = training_boxes(encoder, training.records, generated, device)
     score = make_proxy(config.loss.proxy, data.points, data.bound, config.noise, state.proxy_random(resume))
     state.generator = generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
     generator.train(surrogate, report, steps)
-    model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), flowing, seed)
+    model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), generated, seed)
     distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
     if config.distill.rounds:
         aggregation = partial(aggregate, model, training.records, training.labels, surrogate, state.choices)
@@ -112,16 +124,6 @@ def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labell
     points, random = encoder.encode(training.records), np.random.default_rng(seed)
     pool, shares = pseudo.points.cpu().numpy().astype(np.float64), pseudo.shares.cpu().numpy()
     return choose_anchors(pool, shares, points, training.labels, flows, random, model.config.search.anchors)
-
-
-def _within(config: Config, limit: int) -> Config:
-    """The configuration with no more rounds and queries than the limit pays for."""
-    distill = config.distill
-    if config.queries <= limit:
-        return config
-    if limit < distill.rounds:
-        return replace(config, distill=replace(distill, rounds=limit, queries=min(distill.queries, 1)))
-    return replace(config, distill=replace(distill, queries=limit // distill.rounds))
 
 
 def _training_data(encoder: Encoder, training: Labelled, config: Config, device: torch.device) -> TrainingData:

@@ -15,6 +15,7 @@ from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, QueryLimitError, StoppedError
 from models.model import RecourseModel
 from models.storage.artifact import save_model
+from models.storage.sealed import write_object, write_sealed
 from models.training.checkpoint import Checkpoints, Snapshot, load_checkpoint, save_checkpoint
 from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, make_task
@@ -26,7 +27,7 @@ CONFIG = replace(
     distill=replace(TINY.distill, rounds=3, queries=4, surrogate_steps=2, generator_steps=2),
 )
 VARIANTS: dict[str, Callable[[Config], Config]] = {
-    "plausible": lambda c: c,
+    "teachers": lambda c: c,
     "joint, spectral, drawn proxy": lambda c: replace(
         c,
         surrogate=replace(c.surrogate, teachers=False, spectral=True, votes=False),
@@ -114,6 +115,14 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(task: Task, tmp
     state.write_bytes(state.read_bytes()[:-1] + b"x")
     with pytest.raises(ArtifactError, match="is damaged"):
         load_checkpoint(shelf.kept[1])
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    """As format 3 wrote it: the trainer starts anew, and what was queried stays bought."""
+    old = {"phase": "settle", "step": 1, "facts": {}}
+    write_sealed(tmp_path / "old", lambda folder: write_object(folder / "checkpoint.json", old))
+    with pytest.raises(ArtifactError, match="is of another version of recourse; start the training anew"):
+        load_checkpoint(tmp_path / "old")
 
 
 def test_a_round_that_is_refused_its_queries_learns_from_the_others(task: Task) -> None:
