@@ -18,7 +18,6 @@ from models.ensemble.votes import votes
 from models.evaluation.evaluation import Cases
 from models.search.scoring import score_points
 from models.search.trajectory import trace
-from models.space.constraints import Constraints, compile_constraints
 
 METHODS = ("product_mip", "ceflow", "betarce", "argument", "densityflow")
 SHOWN = 12
@@ -30,12 +29,10 @@ def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:
     model, _ = bench.model()
     search = bench.search(model)
     answers = answer(bench, model, search, cases)
-    schema = bench.encoder.schema
-    constraints = Constraints(immutable=frozenset(schema.names) - model.generated_features)
-    feasible = compile_constraints(schema, constraints, cases.records)
+    feasible = model.feasible(cases.records)
     points = bench.encoder.encode(answers.records)
     traces = trace(model, cases.target, feasible, points, search.candidates, search.seed)
-    way = [[check_record(schema, point.record)[0] for point in points] for points in traces]
+    way = [[check_record(bench.encoder.schema, point.record)[0] for point in points] for points in traces]
     return answers, np.array(way)
 
 

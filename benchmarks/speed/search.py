@@ -23,7 +23,7 @@ from models.search.scoring import score_with_gradients
 from models.search.search import explain
 from models.search.selection import best_at_cost_weight
 from models.space.anchors import approach
-from models.space.constraints import Constraints, compile_constraints, prepare, violations
+from models.space.constraints import prepare, violations
 from models.space.feasible import FeasibleSet
 
 CANDIDATES = 30
@@ -52,15 +52,10 @@ def adaptive(model: RecourseModel) -> RecourseModel:
 
 def choose(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
     """Generate and select, without polishing: Algorithm 2 and no more."""
-    feasible = _feasible(model, cases)
+    feasible = model.feasible(cases.records)
     price = np.full(len(cases), config.cost_weight)
     candidates = generate(model, cases.target, feasible, config.candidates, config.seed, price)
     return _select(model, candidates, cases, feasible, config)
-
-
-def _feasible(model: RecourseModel, cases: Cases) -> FeasibleSet:
-    names = frozenset(model.encoder.schema.names) - model.generated_features
-    return compile_constraints(model.encoder.schema, Constraints(immutable=names), cases.records)
 
 
 def _select(
@@ -77,7 +72,7 @@ def choose_by_trials(model: RecourseModel, cases: Cases, config: SearchConfig) -
 
     Every trial starts at the record itself: where it starts does not change what it takes.
     """
-    feasible = _feasible(model, cases)
+    feasible = model.feasible(cases.records)
     trials = [generate(model, cases.target, feasible, 1, trial) for trial in range(config.candidates)]
     return _select(model, reduce(Candidates.beside, trials), cases, feasible, config)
 

@@ -26,7 +26,6 @@ from ..search.answers import Explanation
 from ..search.frontier import cost_weight_within
 from ..search.local_search import count_changes
 from ..search.search import explain
-from ..space.constraints import Constraints, compile_constraints
 from ..space.encoding import Encoder, cost
 from .oracle import oracle
 from .outliers import OutlierDetectors, fit_detectors
@@ -177,10 +176,7 @@ def answered_records(encoder: Encoder, records: Records, found: list[Explanation
 
 def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled) -> _Answers:
     """The oracle, which may change what the model may change."""
-    schema = model.encoder.schema
-    feasible = compile_constraints(
-        schema, Constraints(frozenset(schema.names) - model.generated_features), cases.records
-    )
+    feasible = model.feasible(cases.records)
     started = perf_counter()
     found = oracle(ensemble, model.encoder, training.records, feasible, cases.target, labels=training.labels)
     seconds = perf_counter() - started

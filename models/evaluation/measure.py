@@ -26,7 +26,6 @@ from ..model import RecourseModel
 from ..search.local_search import count_changes
 from ..search.scoring import score_points
 from ..search.search import explain
-from ..space.constraints import Constraints, compile_constraints
 from ..space.encoding import cost
 from .evaluation import answered_records
 from .oracle import oracle
@@ -140,10 +139,8 @@ def _oracle(
     model: RecourseModel, training: Labelled, meter: QueryMeter, sample: Sample, config: MeasureConfig
 ) -> Records:
     """It may change what the model may change."""
-    schema, count = model.encoder.schema, len(sample.records)
-    frozen = Constraints(frozenset(schema.names) - model.generated_features)
-    feasible = compile_constraints(schema, frozen, sample.records)
-    bounded = bounded_oracle(config, count)
+    feasible = model.feasible(sample.records)
+    bounded = bounded_oracle(config, len(sample.records))
     return oracle(meter, model.encoder, training.records, feasible, sample.target, bounded, training.labels).records
 
 

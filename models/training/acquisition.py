@@ -22,7 +22,6 @@ from ..model import RecourseModel
 from ..search.candidates import Candidates, generate
 from ..search.local_search import objective, polish
 from ..search.scoring import vote_uncertainty
-from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
 from .checkpoint import Steps, all_steps
 from .generator_trainer import GeneratorTrainer
@@ -119,8 +118,7 @@ def _search(
     rows = random.integers(len(records), size=min(config.records, max(8, len(records))))
     classes = len(model.classes)
     target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
-    constraints = Constraints(immutable=frozenset(model.encoder.schema.names) - model.generated_features)
-    feasible = compile_constraints(model.encoder.schema, constraints, records[rows])
+    feasible = model.feasible(records[rows])
     candidates = generate(model, target, feasible, config.candidates, int(random.integers(2**31)))
     low, high = math.log(config.cost_weight_low), math.log(config.cost_weight_high)
     cost_weights = np.exp(random.uniform(low, high, size=len(rows)))

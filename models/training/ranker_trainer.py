@@ -18,7 +18,6 @@ from ..networks.ranker import CandidateRanker
 from ..search.candidates import decode_points, endpoints, score_endpoints
 from ..search.local_search import objective
 from ..search.scoring import expected_shares
-from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
 from .schedule import set_rate, warm_cosine
 
@@ -75,8 +74,7 @@ def _draw(
     """Another class (m,) and what the schema allows for each of at most `count` of records (n, F) with labels (n,)"""
     rows, classes = random.permutation(len(records))[:count], len(model.classes)
     target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
-    frozen = frozenset(model.encoder.schema.names) - model.generated_features
-    return target, compile_constraints(model.encoder.schema, Constraints(immutable=frozen), records[rows])
+    return target, model.feasible(records[rows])
 
 
 def _fit(points: Singles, shares: Singles, settings: RankerConfig, device: torch.device, seed: int) -> CandidateRanker:
