@@ -1,11 +1,14 @@
 """What every test may use: the folder of public data sets, reproducible property tests; and the marks of all tests."""
 
 import os
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from app.cli import WORKER_EXTRA
 from tests.patience import PATIENCE
 
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
@@ -25,6 +28,22 @@ DATABASES = ("database_url", "empty_database_url", "shared_database_url")
 """The fixtures that give a test its database, SQLite or Postgres."""
 BOTH_DATABASES = ("tests/app/db/", "tests/app/ledger/", "tests/app/train/test_jobs.py", "tests/app/test_idempotency.py")
 """Here SQL differs between the databases, or races do: `make check` runs them on Postgres too, the others on SQLite."""
+
+PLAIN = find_spec("torch") is None
+"""The plain install, as `make plain` tests it on other Pythons: what needs the worker's packages is left out."""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """True for a test file, or a folder by its conftest.py, that imports a package of the worker's; else undecided."""
+    module = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
+    if not PLAIN or module.suffix != ".py" or not module.exists():
+        return None
+    name = ".".join(module.relative_to(Path(__file__).parents[1]).with_suffix("").parts)
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        return (error.name or "").partition(".")[0] in WORKER_EXTRA or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,129 @@
+"""What version 0.1.0 left behind is taken over: its database, its keys, its models, its answers, its open job.
+
+tests/system/baseline holds the folder `var/` of a small service of that version, killed with a training just begun,
+once with SQLite and once with Postgres (as an SQL dump), and what it had answered.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+
+from tests.app.servers import new_database, postgres_url
+from tests.running_service import free_port
+
+BASELINE = Path(__file__).parent / "baseline"
+PATIENCE = 300.0
+RECOURSE = "from app.cli import main; main()"
+
+
+@pytest.fixture(params=["embedded", "postgres"])
+def left_behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The folder of the old service, and the settings that point to it."""
+    mode: str = request.param
+    with tarfile.open(BASELINE / f"{mode}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    settings = {"RECOURSE_VAR_DIR": str(tmp_path / "var"), "RECOURSE_BLACKBOX_HOSTS": "models.lender.test"}
+    if mode == "embedded":
+        yield tmp_path, settings
+        return
+    with postgres_url() as server, new_database(server, f"recourse_{uuid4().hex}") as url:
+        restore(url, tmp_path / "dump.sql")
+        yield tmp_path, {**settings, "RECOURSE_DATABASE_URL": url}
+
+
+def restore(url: str, dump: Path) -> None:
+    """The dump without psql's own commands, which only psql understands."""
+    statements = re.sub(r"(?m)^\\.*$", "", dump.read_text())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statements.encode())
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("RECOURSE_")}
+    return outside | {"OMP_NUM_THREADS": "1", "RECOURSE_LOG_LEVEL": "warning"} | dict(settings)
+
+
+def recourse(settings: Mapping[str, str], *arguments: str) -> str:
+    command = [sys.executable, "-c", RECOURSE, *arguments]
+    ended = subprocess.run(command, env=environment(settings), capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@contextmanager
+def serving(settings: Mapping[str, str], key: str) -> Iterator[httpx.Client]:
+    port = free_port()
+    command = [sys.executable, "-c", RECOURSE, "serve", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment(settings))
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE) as http:
+            until(lambda: is_ready(http, process))
+            yield http
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+def is_ready(http: httpx.Client, process: "subprocess.Popen[bytes]") -> bool:
+    assert process.poll() is None, "the service ended"
+    try:
+        return http.get("/readyz").status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.2)
+
+
+@pytest.mark.timeout(900)
+def test_the_new_version_goes_on_where_the_old_one_was_killed(left_behind: tuple[Path, dict[str, str]]) -> None:
+    folder, settings = left_behind
+    before = json.loads((folder / "expected.json").read_text())
+    recourse(settings, "migrate")
+    with serving(settings, (folder / "var" / "admin.key").read_text().strip()) as http:
+        for shown in before["shown"]:
+            assert http.get(f"/explanations/{shown['id']}").json() == shown
+        for number, (asked, answered) in enumerate(zip(before["asks"], before["answers"], strict=True)):
+            again = http.post("/explain", json=asked, headers={"Idempotency-Key": f"explain-{number}"})
+            assert (again.json(), again.headers["Idempotent-Replayed"]) == (answered, "true")
+            anew = http.post("/explain", json=asked).json()
+            assert [outline(one) for one in anew["explanations"]] == [outline(one) for one in answered["explanations"]]
+            assert anew["charged"] == 0, "what was bought before is free"
+        verified = http.post(f"/explanations/{before['shown'][0]['id']}/verify").json()
+        assert (verified["holds"], verified["charged"]) == (before["verified"]["holds"], 0)
+        assert [one["name"] for one in http.get("/ensembles").json()["items"]].count("remote") == 1
+        old_lines = {line["id"]: line for line in before["ledger"]["items"]}
+        lines = {line["id"]: line for line in http.get("/budgets/loans/ledger?limit=500").json()["items"]}
+        assert {number: lines[number] for number in old_lines} == old_lines
+        until(lambda: http.get(f"/jobs/{before['queued']}").json()["state"] not in ("queued", "running"))
+        job = http.get(f"/jobs/{before['queued']}").json()
+        assert (job["state"], job["error"]) == ("done", None)
+        assert http.get("/models/later").json()["active_version"] == 1
+    with serving(settings, before["client_key"]) as http:
+        assert http.post("/explain", json=before["asks"][0]).status_code == httpx.codes.OK
+    recourse(settings, "budget", "check")
+
+
+def outline(explanation: Mapping[str, Any]) -> tuple[object, ...]:
+    """What must be the same on every processor: the last digits of an answer are not."""
+    ways = explanation["counterfactuals"]
+    features = [[change["feature"] for change in way["changes"]] for way in ways]
+    return explanation["status"], explanation["error"], features, [pytest.approx(way["cost"], rel=1e-3) for way in ways]
