@@ -15,7 +15,7 @@ SOURCES := app models worker client/recourse_client tests $(patsubst %/__init__.
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: paper rivals demo serve setup lint check test docs bench images
+.PHONY: plain paper rivals demo serve setup lint check test docs bench images
 
 setup: $(STAMP)
 
@@ -38,6 +38,14 @@ $(RIVALS)/.installed: $(RIVALS_PINS)
 	test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
 	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) dice-ml NICEx
 	touch $@
+
+# The plain install and its tests on another Python, `make plain PYTHON=python3.13`; the worker's versions resolve there.
+# No CPU build of torch is at hand for these Pythons here, so what needs it is left out.
+plain:
+	$(PYTHON) -m venv --clear .venv-plain
+	.venv-plain/bin/python -m pip install -q --constraint constraints.txt ./client '.[test]'
+	.venv-plain/bin/python -m pip install -q --dry-run --constraint constraints.txt ./client '.[worker]'
+	.venv-plain/bin/python -m pytest -n 2 -m "not slow"
 
 # Everything with made-up loans: serves, trains, explains, shows the dashboard's address. ONCE=1 ends afterwards.
 demo: setup

@@ -30,7 +30,15 @@ BOTH_DATABASES = ("tests/app/db/", "tests/app/ledger/", "tests/app/train/test_jo
 """Here SQL differs between the databases, or races do: `make check` runs them on Postgres too, the others on SQLite."""
 
 PLAIN = find_spec("torch") is None
-"""The plain install, as `make plain` tests it on other Pythons: what needs the worker's packages is left out."""
+NEEDS_WORKER = (
+    "tests/app/commands/test_cli.py",
+    "tests/app/commands/test_cli_refusals.py",
+    "tests/app/commands/test_serve.py",
+    "tests/app/test_problems.py::test_every_error_has_a_row",
+    "tests/client/",
+)
+"""The plain install, as `make plain` tests it on other Pythons: what imports the worker's packages is left out, and so is
+what only runs them."""
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -51,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
+        if PLAIN and item.nodeid.startswith(NEEDS_WORKER):
+            item.add_marker(pytest.mark.skip("needs the packages of recourse-service[worker]"))
         params = item.callspec.params if hasattr(item, "callspec") else {}
         postgres = "postgres" in (params.get(name) for name in DATABASES)
         browser = "browser" in item.fixturenames

@@ -53,8 +53,8 @@ def _embedded(folder: Path) -> Iterator[tuple[int, str]]:
     """`recourse serve` with nothing configured but its place."""
     port = free_port()
     environment = {"RECOURSE_VAR_DIR": str(folder / "var"), "RECOURSE_SERVE_PORT": str(port)}
-    with _process(["recourse", "serve"], environment) as api:
-        _wait_ready(port, api)
+    with process_of(["recourse", "serve"], environment) as api:
+        wait_ready(port, api)
         yield port, (folder / "var" / "admin.key").read_text().strip()
 
 
@@ -79,10 +79,10 @@ def _production(folder: Path) -> Iterator[tuple[int, str]]:
         containers["api"].environment["RECOURSE_ADMIN_KEY"] = ADMIN_KEY
         containers["migrate"].run(compose.command_of("migrate"))
         worker, api = (
-            stack.enter_context(_process(containers[name].command(), containers[name].environment))
+            stack.enter_context(process_of(containers[name].command(), containers[name].environment))
             for name in ("worker", "api")
         )
-        _wait_ready(port, api, worker)
+        wait_ready(port, api, worker)
         for name in ("worker", "api"):
             containers[name].run(compose.health_command_of(name))
         yield port, ADMIN_KEY
@@ -101,7 +101,7 @@ class _Container:
 
     def run(self, command: list[str]) -> None:
         """A command that does its work and ends."""
-        environment = _environment(self.environment)
+        environment = service_environment(self.environment)
         subprocess.run([*self.prefix, *command], env=environment, check=True, timeout=START_SECONDS)
 
 
@@ -121,8 +121,8 @@ def _container(service: str, places: Mapping[str, str], folder: Path) -> _Contai
 
 
 @contextmanager
-def _process(command: list[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(command, env=_environment(environment))
+def process_of(command: list[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(command, env=service_environment(environment))
     try:
         yield process
     finally:
@@ -135,7 +135,7 @@ def _process(command: list[str], environment: Mapping[str, str]) -> Iterator["su
     assert code == 0, f"{command} ended with {code}"
 
 
-def _environment(chosen: Mapping[str, str]) -> dict[str, str]:
+def service_environment(chosen: Mapping[str, str]) -> dict[str, str]:
     """Nothing of ours reaches the service from outside; `recourse` is the one that is tested."""
     names = [name for name in os.environ if not name.startswith("RECOURSE_")] if ROOTS is None else []
     outside = {name: os.environ[name] for name in names}
@@ -143,7 +143,7 @@ def _environment(chosen: Mapping[str, str]) -> dict[str, str]:
     return outside | {"PATH": path, "OMP_NUM_THREADS": "1", "RECOURSE_LOG_LEVEL": "warning"} | dict(chosen)
 
 
-def _wait_ready(port: int, *processes: "subprocess.Popen[bytes]") -> None:
+def wait_ready(port: int, *processes: "subprocess.Popen[bytes]") -> None:
     """Until /readyz says so: database, queue, explainer and disk."""
     end, said = time.monotonic() + START_SECONDS, "nothing"
     while time.monotonic() < end:

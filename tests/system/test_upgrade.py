@@ -5,13 +5,11 @@ once with SQLite and once with Postgres (as an SQL dump), and what it had answer
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ import httpx
 import psycopg
 import pytest
 
-from tests.app.servers import new_database, postgres_url
-from tests.running_service import free_port
+from tests.patience import wait_until
+from tests.servers.postgres import new_database, postgres_url
+from tests.servers.running import START_SECONDS, free_port, process_of, service_environment, wait_ready
 
 BASELINE = Path(__file__).parent / "baseline"
-PATIENCE = 300.0
-RECOURSE = "from app.cli import main; main()"
+RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
 
 
 @pytest.fixture(params=["embedded", "postgres"])
@@ -51,49 +49,20 @@ def restore(url: str, dump: Path) -> None:
         connection.execute(statements.encode())
 
 
-def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("RECOURSE_")}
-    return outside | {"OMP_NUM_THREADS": "1", "RECOURSE_LOG_LEVEL": "warning"} | dict(settings)
-
-
-def recourse(settings: Mapping[str, str], *arguments: str) -> str:
-    command = [sys.executable, "-c", RECOURSE, *arguments]
-    ended = subprocess.run(command, env=environment(settings), capture_output=True, text=True, timeout=PATIENCE)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+def recourse(settings: Mapping[str, str], *arguments: str) -> None:
+    subprocess.run([*RECOURSE, *arguments], env=service_environment(settings), check=True, timeout=START_SECONDS)
 
 
 @contextmanager
 def serving(settings: Mapping[str, str], key: str) -> Iterator[httpx.Client]:
     port = free_port()
-    command = [sys.executable, "-c", RECOURSE, "serve", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment(settings))
-    headers = {"Authorization": f"Bearer {key}"}
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=PATIENCE) as http:
-            until(lambda: is_ready(http, process))
+    with process_of([*RECOURSE, "serve", "--port", str(port)], settings) as api:
+        wait_ready(port, api)
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=START_SECONDS) as http:
             yield http
-    finally:
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
 
 
-def is_ready(http: httpx.Client, process: "subprocess.Popen[bytes]") -> bool:
-    assert process.poll() is None, "the service ended"
-    try:
-        return http.get("/readyz").status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.2)
-
-
-@pytest.mark.timeout(900)
 def test_the_new_version_goes_on_where_the_old_one_was_killed(left_behind: tuple[Path, dict[str, str]]) -> None:
     folder, settings = left_behind
     before = json.loads((folder / "expected.json").read_text())
@@ -113,7 +82,7 @@ def test_the_new_version_goes_on_where_the_old_one_was_killed(left_behind: tuple
         old_lines = {line["id"]: line for line in before["ledger"]["items"]}
         lines = {line["id"]: line for line in http.get("/budgets/loans/ledger?limit=500").json()["items"]}
         assert {number: lines[number] for number in old_lines} == old_lines
-        until(lambda: http.get(f"/jobs/{before['queued']}").json()["state"] not in ("queued", "running"))
+        wait_until(lambda: http.get(f"/jobs/{before['queued']}").json()["state"] not in ("queued", "running"))
         job = http.get(f"/jobs/{before['queued']}").json()
         assert (job["state"], job["error"]) == ("done", None)
         assert http.get("/models/later").json()["active_version"] == 1
