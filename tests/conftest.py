@@ -37,8 +37,8 @@ NEEDS_WORKER = (
     "tests/app/test_problems.py::test_every_error_has_a_row",
     "tests/client/",
 )
-"""The plain install, as `make plain` tests it on other Pythons: what imports the worker's packages is left out, and so is
-what only runs them."""
+"""The plain install, as `make plain` tests it on other Pythons: tests that import the worker packages are left out, and
+so are these, which run them."""
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
