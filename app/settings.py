@@ -1,6 +1,6 @@
-"""Settings: environment variables with the prefix RECOURSE_. Built in `main`, never at import.
+"""Settings: environment variables with the prefix RECOURSE_, read once in `main`, never at import.
 
-Settings as environment variables: what a spawned process reads to have the same ones.
+`environment_of` turns them back into variables, so that a process that is started here has the same ones.
 """
 
 from pathlib import Path

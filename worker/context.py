@@ -1,6 +1,6 @@
-"""What a training works with, opened once for its process.
+"""What a training works with: its parts, opened once for its process, and its files in the artifact store.
 
-What a job keeps in the artifact store while it runs: its last checkpoint, and the members trained so far.
+The files are the job's last checkpoint and the members that were trained so far. They go when the job has ended.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class JobStore:
 
 
 @dataclass(frozen=True)
-class Bench:
+class TrainingContext:
     """The parts; `should_stop` is asked between steps."""
 
     settings: Settings
@@ -85,8 +85,10 @@ class Bench:
     should_stop: Callable[[], bool]
 
 
-def open_bench(settings: Settings, database: Database, held: HeldJob, should_stop: Callable[[], bool]) -> Bench:
+def open_context(
+    settings: Settings, database: Database, held: HeldJob, should_stop: Callable[[], bool]
+) -> TrainingContext:
     store = open_store(settings)
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds), patience=PATIENCE)
     files, progress = JobStore(store, held), Progress(held, should_stop)
-    return Bench(settings, database, ledger, store, held, files, progress, should_stop)
+    return TrainingContext(settings, database, ledger, store, held, files, progress, should_stop)

@@ -1,12 +1,12 @@
-"""The ensemble of a job: one that is registered, or one that the job trains. Either is asked through the ledger.
+"""The ensemble of a job, and the queries that the job may put to it.
 
-The local ensemble of a job, member by member: what was trained before a crash is not trained again.
+The ensemble is a registered one, or one that the job trains, member by member: what was trained before a crash is not
+trained again. Either is asked through the ledger.
 
-The queries of a job: reserved once, kept alive while it trains, taken over after a crash.
-
-The id of the first is in the job's row before it is made, so that whatever was dispatched is found again.
-A reservation that was closed in between, by a lease that ran out, is followed by one of what it had left: all of them
-together never dispatch more than the job may.
+The queries are reserved once, kept alive while the job trains, and taken over after a crash. The id of the first
+reservation is in the job's row before it is made, so that whatever was dispatched is found again. A reservation that
+was closed in between, by a lease that ran out, is followed by one of what it had left: all of them together never
+dispatch more than the job may.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from models.ensemble.local import EnsembleProgress, LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.errors import ArtifactError, QueryLimitError, RecourseError, SchemaError
 from models.training.pipeline import fit_ensemble
-from worker.context import Bench, JobStore
+from worker.context import JobStore, TrainingContext
 from worker.held_job import HeldJob
 from worker.progress import Progress
 
@@ -51,10 +51,10 @@ class BlackBoxes:
     trained: LocalEnsemble | None
 
 
-def find_registered(bench: Bench, name: str) -> AnyRow:
+def find_registered(context: TrainingContext, name: str) -> AnyRow:
     """The row of a remote ensemble."""
-    with bench.database.reading() as connection:
-        row = directory.find_ensemble(connection, bench.held.tenant_id, name)
+    with context.database.reading() as connection:
+        row = directory.find_ensemble(connection, context.held.tenant_id, name)
     if row is None or row.kind != "remote":
         raise NotFoundError(f"there is no registered ensemble '{name}'")
     return row
@@ -71,9 +71,9 @@ def registered_schema(name: str, schema: Schema, label: str | None, request: Tra
     return narrowed
 
 
-def ensure_local(bench: Bench, model_name: str, request: TrainRequest, classes: tuple[str, ...]) -> int:
+def ensure_local(context: TrainingContext, model_name: str, request: TrainRequest, classes: tuple[str, ...]) -> int:
     """The id of the ensemble that the job is going to train, with a budget; it is made before the members are."""
-    held = bench.held
+    held = context.held
     ensemble_id = held.write(
         lambda connection: directory.ensure_local(
             connection, held.tenant_id, model_name, held.id, list(request.members), list(classes), utc_now()
@@ -81,19 +81,19 @@ def ensure_local(bench: Bench, model_name: str, request: TrainRequest, classes: 
     )
     if ensemble_id is None:
         raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
-    ensure_budget(bench.database, bench.ledger, held.tenant_id, ensemble_id, bench.settings.default_budget)
+    ensure_budget(context.database, context.ledger, held.tenant_id, ensemble_id, context.settings.default_budget)
     return ensemble_id
 
 
-def open_registered(bench: Bench, row: AnyRow) -> BlackBoxes:
-    registry = EnsembleDirectory(bench.settings, bench.database, bench.ledger, open_keyring(bench.settings))
+def open_registered(context: TrainingContext, row: AnyRow) -> BlackBoxes:
+    registry = EnsembleDirectory(context.settings, context.database, context.ledger, open_keyring(context.settings))
     return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None)
 
 
-def train_local(bench: Bench, ensemble_id: int, request: TrainRequest, study: Splits) -> BlackBoxes:
-    trained = train_members(study, request, bench.files, bench.progress)
-    owner = AnswerOwner(bench.held.tenant_id, ensemble_id, trained.version)
-    meter = EnsembleMeter.local(trained.ensemble, bench.database, bench.ledger, owner)
+def train_local(context: TrainingContext, ensemble_id: int, request: TrainRequest, splits: Splits) -> BlackBoxes:
+    trained = train_members(splits, request, context.files, context.progress)
+    owner = AnswerOwner(context.held.tenant_id, ensemble_id, trained.version)
+    meter = EnsembleMeter.local(trained.ensemble, context.database, context.ledger, owner)
     return BlackBoxes(owner, meter, trained.ensemble)
 
 
@@ -105,7 +105,7 @@ class TrainedEnsemble:
     version: str
 
 
-def train_members(study: Splits, request: TrainRequest, store: JobStore, progress: Progress) -> TrainedEnsemble:
+def train_members(splits: Splits, request: TrainRequest, store: JobStore, progress: Progress) -> TrainedEnsemble:
     """All members of the request, in the paper's order. Each is read back from its file, be it new or not: the bits of
     the model must not depend on whether there was a crash."""
     names = [name for name in MEMBER_NAMES if name in request.members]
@@ -114,23 +114,23 @@ def train_members(study: Splits, request: TrainRequest, store: JobStore, progres
     for position, name in enumerate(names):
         found = store.member(name)
         if found is None:
-            _train_one(study, request, name, store, progress, sum(units[:position]), sum(units))
+            _train_one(splits, request, name, store, progress, sum(units[:position]), sum(units))
             found = store.member(name)
         if found is None:
             raise ArtifactError(f"The member '{name}' cannot be read back from the artifact store.")
         members.append(found[0].members[0])
         digests.append(found[1])
-    ensemble = LocalEnsemble(study.encoder, tuple(members), study.encoder.schema.classes)
+    ensemble = LocalEnsemble(splits.encoder, tuple(members), splits.encoder.schema.classes)
     return TrainedEnsemble(ensemble, hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32])
 
 
 def _train_one(
-    study: Splits, request: TrainRequest, name: str, store: JobStore, progress: Progress, before: int, total: int
+    splits: Splits, request: TrainRequest, name: str, store: JobStore, progress: Progress, before: int, total: int
 ) -> None:
     def report(at: EnsembleProgress) -> None:
         progress.ensemble(replace(at, done=before + at.done, total=total))
 
-    store.keep_member(fit_ensemble(study, (name,), request.mode, request.seed, report))
+    store.keep_member(fit_ensemble(splits, (name,), request.mode, request.seed, report))
 
 
 log = structlog.get_logger()

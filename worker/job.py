@@ -24,7 +24,7 @@ from app.settings import Settings
 from app.train.jobs import Claim
 from models.device import one_thread
 from models.errors import EnsembleError, RecourseError, StoppedError
-from worker.context import open_bench
+from worker.context import open_context
 from worker.held_job import HeldJob
 from worker.process import ENDED, LOST, ORPHANED, STOPPED, watch_parent
 from worker.training import run_training
@@ -61,7 +61,7 @@ def main(job_id: UUID, fence: int) -> int:
 
 def _run(settings: Settings, database: Database, held: HeldJob, stop: Event) -> int:
     try:
-        version_id = run_training(open_bench(settings, database, held, stop.is_set))
+        version_id = run_training(open_context(settings, database, held, stop.is_set))
         log.info("model published", version=str(version_id))
     except StoppedError:
         return STOPPED

@@ -1,6 +1,10 @@
-"""One job from its data to its published version; everything that was done before a crash is taken up again.
+"""One training job from its data to its published version; what was done before a crash is taken up again.
 
-The end of a training: files first, then one transaction that makes the version and ends the job, or does neither.
+    run_training    the data set, the ensemble, its queries, the model, its figures, the version
+    read_splits      the data set of the job, split and encoded
+    publish         files first, then one transaction that makes the version and ends the job, or does neither
+
+The steps of the method itself are those of the command line: models/training/pipeline.py.
 """
 
 import tempfile
@@ -14,7 +18,7 @@ from sqlalchemy import Connection
 
 from app.artifacts import ArtifactStore, check_digest
 from app.datasets import service
-from app.datasets.reader import TableLimits, read_table
+from app.datasets.reader import read_table
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
 from app.ensembles.bought import AnswerOwner
@@ -33,7 +37,7 @@ from models.model import RecourseModel
 from models.storage.artifact import save_model
 from models.training.checkpoint import Checkpoints
 from models.training.pipeline import check_top_features, fit_model, member_accuracy, with_overrides
-from worker.context import Bench
+from worker.context import TrainingContext
 from worker.ensemble import (
     BlackBoxes,
     dispatched_before,
@@ -106,45 +110,45 @@ def _serve_ensemble(connection: Connection, product: Product, version: NewVersio
     )
 
 
-def run_training(bench: Bench) -> UUID:
+def run_training(context: TrainingContext) -> UUID:
     """The id of the published version."""
-    job = bench.held.read()
+    job = context.held.read()
     request = TrainRequest.of_job(job.request, job.model_name)
-    plan = make_plan(request, bench.settings.device)
-    bench.progress.show("data")
-    registered = None if request.ensemble is None else find_registered(bench, request.ensemble)
-    study = read_study(bench, request, registered)
-    check_top_features(plan.config, study)
-    _tell_protected(bench, study)
-    classes = study.encoder.schema.classes
-    ensemble_id = registered.id if registered else ensure_local(bench, job.model_name, request, classes)
-    reservation, plan = reserve_plan(bench.held, bench.ledger, ensemble_id, plan)
-    before = dispatched_before(bench.held, reservation)
-    with kept_alive(bench.ledger, reservation, bench.settings.budget_lease_seconds / 4):
-        boxes = open_registered(bench, registered) if registered else train_local(bench, ensemble_id, request, study)
+    plan = make_plan(request, context.settings.device)
+    context.progress.show("data")
+    registered = None if request.ensemble is None else find_registered(context, request.ensemble)
+    splits = read_splits(context, request, registered)
+    check_top_features(plan.config, splits)
+    _tell_protected(context, splits)
+    classes = splits.encoder.schema.classes
+    ensemble_id = registered.id if registered else ensure_local(context, job.model_name, request, classes)
+    reservation, plan = reserve_plan(context.held, context.ledger, ensemble_id, plan)
+    before = dispatched_before(context.held, reservation)
+    with kept_alive(context.ledger, reservation, context.settings.budget_lease_seconds / 4):
+        boxes = (
+            open_registered(context, registered) if registered else train_local(context, ensemble_id, request, splits)
+        )
         with boxes.meter:
             # Not in a `with` of its own: whatever interrupts the job, the next process goes on with its reservation.
             asked = boxes.meter.open(0, reservation=reservation)
-            bench.progress.queries = lambda: before + asked.charged
-            product = _make(bench, request, plan, study, boxes, asked)
-            bench.progress.show("publish")
-            version_id = publish(bench.held, bench.store, job.model_name, request.activate, product)
+            context.progress.queries = lambda: before + asked.charged
+            product = _make(context, request, plan, splits, boxes, asked)
+            context.progress.show("publish")
+            version_id = publish(context.held, context.store, job.model_name, request.activate, product)
     if reservation is not None:
-        bench.ledger.settle(reservation)
+        context.ledger.settle(reservation)
     return version_id
 
 
-def read_study(bench: Bench, request: TrainRequest, registered: AnyRow | None) -> Splits:
+def read_splits(context: TrainingContext, request: TrainRequest, registered: AnyRow | None) -> Splits:
     """The data set, split and encoded: by the schema that the ensemble was registered with, else by its own."""
-    with bench.database.reading() as connection:
-        row = service.find_row(connection, bench.held.tenant_id, request.dataset_id)
+    with context.database.reading() as connection:
+        row = service.find_row(connection, context.held.tenant_id, request.dataset_id)
     if row is None:
         raise NotFoundError(f"there is no data set {request.dataset_id}")
-    settings = bench.settings
-    limits = TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)
-    path = bench.store.fetch_file(row.location)
+    path = context.store.fetch_file(row.location)
     check_digest(path, row.digest, row.name)
-    frame = read_table(path, limits).frame
+    frame = read_table(path, service.table_limits(context.settings)).frame
     label = request.label or row.label
     if registered is not None:
         schema = registered_schema(registered.name, Schema.from_json(registered.schema), label, request)
@@ -161,29 +165,36 @@ def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
     return {"features": {name: kind for name, kind in kinds.items() if name != label}}
 
 
-def _tell_protected(bench: Bench, study: Splits) -> None:
-    names = [feature.name for feature in study.encoder.schema.features if feature.protected]
+def _tell_protected(context: TrainingContext, splits: Splits) -> None:
+    names = [feature.name for feature in splits.encoder.schema.features if feature.protected]
     if names:
-        bench.held.log(f"Protected, so never suggested as something to change: {', '.join(names)}.")
+        context.held.log(f"Protected, so never suggested as something to change: {', '.join(names)}.")
 
 
 def _make(
-    bench: Bench, request: TrainRequest, plan: Plan, study: Splits, boxes: BlackBoxes, asked: MeteredEnsemble
+    context: TrainingContext,
+    request: TrainRequest,
+    plan: Plan,
+    splits: Splits,
+    boxes: BlackBoxes,
+    asked: MeteredEnsemble,
 ) -> Product:
     """Train, then measure."""
-    model = _train(bench, request, plan, study, asked)
-    bench.progress.show("measure")
-    metrics = measure(model, study, asked, plan.measure, request.seed)
+    model = _train(context, request, plan, splits, asked)
+    context.progress.show("measure")
+    metrics = measure(model, splits, asked, plan.measure, request.seed)
     if plan.skipped is not None:
         metrics["beside_oracle"] = {"skipped": plan.skipped}
-    metrics |= {"queries": bench.progress.queries(), "rows": len(study.training)}
+    metrics |= {"queries": context.progress.queries(), "rows": len(splits.training)}
     if boxes.trained is not None:
-        metrics["members"] = member_accuracy(boxes.trained, study.test)
+        metrics["members"] = member_accuracy(boxes.trained, splits.test)
     return Product(model, boxes.trained, boxes.owner, metrics)
 
 
-def _train(bench: Bench, request: TrainRequest, plan: Plan, study: Splits, asked: MeteredEnsemble) -> RecourseModel:
-    bench.progress.units = Units.of(plan.config, len(study.training))
-    seconds = bench.settings.checkpoint_seconds
-    checkpoints = Checkpoints(bench.files.keep, bench.files.last(), seconds, bench.should_stop)
-    return fit_model(study, asked, plan.config, plan.queries, request.seed, bench.progress.report, checkpoints)
+def _train(
+    context: TrainingContext, request: TrainRequest, plan: Plan, splits: Splits, asked: MeteredEnsemble
+) -> RecourseModel:
+    context.progress.units = Units.of(plan.config, len(splits.training))
+    seconds = context.settings.checkpoint_seconds
+    checkpoints = Checkpoints(context.files.keep, context.files.last(), seconds, context.should_stop)
+    return fit_model(splits, asked, plan.config, plan.queries, request.seed, context.progress.report, checkpoints)

@@ -1,7 +1,4 @@
-"""/datasets: upload tables, and see what was uploaded.
-
-Bodies of /datasets.
-"""
+"""/datasets: upload tables, and see what was uploaded and how it was understood."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -104,8 +101,9 @@ def upload(
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
     sent = service.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
-    parts = (resources.database, resources.artifacts, resources.table_room, resources.settings)
-    return DatasetAnswer.model_validate(service.keep_upload(*parts, caller.tenant_id, sent))
+    parts = (resources.database, resources.artifacts, resources.table_room)
+    row = service.keep_upload(*parts, service.table_limits(resources.settings), caller.tenant_id, sent)
+    return DatasetAnswer.model_validate(row)
 
 
 @router.get("", operation_id="list_datasets", responses=problems())

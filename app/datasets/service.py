@@ -1,6 +1,6 @@
-"""Data sets: read, described, and kept as they came, so that a training reads the same bytes.
+"""Data sets: an upload is read, described, and kept as it came, so that a training reads the same bytes.
 
-Queries on data sets.
+What is inferred here (kinds, bounds, categories) is what the answer to the upload tells, and what a training keeps to.
 """
 
 import hashlib
@@ -76,28 +76,36 @@ class Upload:
 
 def keep_upload(
     database: Database,
-    artifacts: ArtifactStore,
+    store: ArtifactStore,
     room: BoundedSemaphore,
-    settings: Settings,
+    limits: TableLimits,
     tenant_id: int,
     upload: Upload,
 ) -> AnyRow:
-    """The row of a new data set; DataError says what is wrong with the file. room: so many tables are read at once."""
-    with _place(room), TemporaryDirectory(prefix="recourse-upload-") as folder:
+    """The row of a new data set; DataError says what is wrong with the file.
+
+    room bounds the tables that are read at the same time: each takes several times its size in memory.
+    """
+    with _entered(room), TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload.file, path)
-        table = read_table(path, _limits(settings))
+        table = read_table(path, limits)
         location = f"datasets/{tenant_id}/{digest}{table.ending}"
         described = _describe(table.frame, upload, location, digest)
-        artifacts.put_file(path, location)
+        store.put_file(path, location)
     dataset_id = uuid4()
     with database.writing() as connection:
         add_dataset(connection, tenant_id, dataset_id, described, utc_now())
     return find_dataset(database, tenant_id, dataset_id)
 
 
+def table_limits(settings: Settings) -> TableLimits:
+    """How large a data set the operator allows."""
+    return TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)
+
+
 @contextmanager
-def _place(room: BoundedSemaphore) -> Iterator[None]:
+def _entered(room: BoundedSemaphore) -> Iterator[None]:
     if not room.acquire(timeout=ROOM_SECONDS):
         raise OverloadedError(f"other tables were being read for {ROOM_SECONDS:g} s: send this one again")
     try:
@@ -140,7 +148,3 @@ def _copy(upload: BinaryIO, path: Path) -> str:
             digest.update(block)
             file.write(block)
     return digest.hexdigest()
-
-
-def _limits(settings: Settings) -> TableLimits:
-    return TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)

@@ -1,13 +1,8 @@
-"""Queries on training jobs: each change of state is one guarded UPDATE.
+"""Training jobs in the database: the jobs table, and what happened to each job as events.
 
-A worker's writes carry its fence. Whoever claims a job raises the fence, so that a worker which lost the job, and does
-not know it yet, changes nothing: `LostLeaseError`. All times are the caller's `now`, from the service's one clock.
-
-Queries on what happened to a job: states, progress and log lines, in the order of their ids.
-
-Counts of a tenant's jobs, for the metrics.
-
-Where a job keeps its files in the artifact store while it runs.
+Each change of state is one guarded UPDATE. A worker's writes carry its fence. Whoever claims a job raises the fence, so
+that a worker which lost the job, and does not know it yet, changes nothing: `LostLeaseError`. All times are the
+caller's `now`, from the service's one clock. Nothing here commits.
 """
 
 from collections.abc import Mapping

@@ -43,14 +43,14 @@ class Sample:
 
 
 def measure(
-    model: RecourseModel, study: Splits, ensemble: Ensemble, config: MeasureConfig, seed: int
+    model: RecourseModel, splits: Splits, ensemble: Ensemble, config: MeasureConfig, seed: int
 ) -> dict[str, object]:
     """Explain held-out records as POST /explain would without queries, then verify some and compare some.
 
     At most `config.queries` records are put to the ensemble.
     """
-    rows, target = _choose(model, study.test, config, seed)
-    records = study.test.records[rows]
+    rows, target = _choose(model, splits.test, config, seed)
+    records = splits.test.records[rows]
     found = explain(model, records, target, None, SearchConfig(seed=seed))
     solved = np.array([bool(explanation.counterfactuals) for explanation in found], dtype=bool)
     answers = answered_records(model.encoder, records, found)
@@ -62,7 +62,7 @@ def measure(
     if config.oracle_records:
         compared = slice(config.oracle_records)
         sample = Sample(records[compared], target[compared], answers[compared])
-        metrics["beside_oracle"] = beside_oracle(model, study.training, ensemble, sample, config, seed)
+        metrics["beside_oracle"] = beside_oracle(model, splits.training, ensemble, sample, config, seed)
     return metrics
 
 

@@ -1,8 +1,8 @@
 """From a data set to a trained model: the steps that `recourse train` and a training job share.
 
-    splits = split_dataset(dataset, 0)  the data set, encoded and split in three
-    ensemble = fit_ensemble(splits)     the black boxes, if they are trained here
-    model = fit_model(splits, ensemble) the surrogate and the generator, distilled from them
+    splits = split_dataset(dataset, seed)                   encoded, and split in three (models/datasets)
+    ensemble = fit_ensemble(splits)                         the black boxes, where they are trained here
+    model = fit_model(splits, ensemble, config, queries)    the surrogate and the generator, distilled from them
 
 `fit` does the last two in one call. Nothing here prints, reads files or knows an option of the command line: progress
 goes to the callbacks, and messages name the setting that is wrong.
@@ -44,27 +44,27 @@ def with_overrides(dataset: Dataset, label: str | None, overrides: Mapping[str, 
     return replace(dataset, label=label or dataset.label, overrides={"features": merged})
 
 
-def check_top_features(config: Config, study: Splits) -> None:
+def check_top_features(config: Config, splits: Splits) -> None:
     """ConfigError for more features than there are; training itself would notice only after minutes."""
-    features = len(study.encoder.schema.features)
+    features = len(splits.encoder.schema.features)
     if config.top_features is not None and config.top_features > features:
         raise ConfigError(f"top_features is {config.top_features}, but there are only {features} features.")
 
 
 def fit_ensemble(
-    study: Splits,
+    splits: Splits,
     members: Sequence[str] = MEMBER_NAMES,
     mode: Mode = "quick",
     seed: int = 0,
     on_member: Callable[[EnsembleProgress], None] | None = None,
 ) -> LocalEnsemble:
     """The black boxes, trained on the training rows alone; `on_member` is called after each fit and may raise."""
-    training = study.training
-    return train_local_ensemble(study.encoder, training.records, training.labels, mode, members, seed, on_member)
+    training = splits.training
+    return train_local_ensemble(splits.encoder, training.records, training.labels, mode, members, seed, on_member)
 
 
 def fit_model(
-    study: Splits,
+    splits: Splits,
     ensemble: Ensemble,
     config: Config,
     query_limit: int,
@@ -74,9 +74,9 @@ def fit_model(
 ) -> RecourseModel:
     """The model of an ensemble that is asked at most `query_limit` times; see `train` for checkpoints."""
     return train(
-        study.encoder,
-        study.training,
-        study.validation,
+        splits.encoder,
+        splits.training,
+        splits.validation,
         ensemble,
         config,
         seed=seed,
@@ -87,7 +87,7 @@ def fit_model(
 
 
 def fit(
-    study: Splits,
+    splits: Splits,
     members: Sequence[str],
     mode: Mode,
     config: Config,
@@ -97,9 +97,9 @@ def fit(
     on_step: Report = silent,
 ) -> Fitted:
     """Train the black boxes, then the model; both learn from the training rows alone."""
-    ensemble = fit_ensemble(study, members, mode, seed, on_member)
+    ensemble = fit_ensemble(splits, members, mode, seed, on_member)
     started = perf_counter()
-    model = fit_model(study, ensemble, config, query_limit, seed, on_step)
+    model = fit_model(splits, ensemble, config, query_limit, seed, on_step)
     return Fitted(model, ensemble, perf_counter() - started)
 
 

@@ -31,12 +31,12 @@ from tests.fakes.service import Bell
 from tests.models.tiny import TINY, make_task, random_model
 from tests.servers.worker import ROWS, Site, changed, make_site
 from worker import job
-from worker.context import Bench, open_bench
+from worker.context import TrainingContext, open_context
 from worker.ensemble import registered_schema, reserve, reserve_plan
 from worker.held_job import HeldJob
 from worker.process import ENDED, STOPPED
 from worker.progress import Progress, Units
-from worker.training import Product, publish, read_study
+from worker.training import Product, publish, read_splits
 
 LEASE = timedelta(seconds=30)
 
@@ -171,15 +171,15 @@ def crash(*order: object) -> None:
     raise KeyboardInterrupt
 
 
-def run_job(site: Site, monkeypatch: pytest.MonkeyPatch, training: Callable[[Bench], None]) -> int:
+def run_job(site: Site, monkeypatch: pytest.MonkeyPatch, training: Callable[[TrainingContext], None]) -> int:
     """The process of a training, with something else in the place of the training."""
     monkeypatch.setattr(job, "run_training", training)
     monkeypatch.setattr(job, "PAUSE_SECONDS", 0.0)
     return job._run(site.settings, site.database, hold(site), Event())
 
 
-def fails_with(error: Exception) -> Callable[[Bench], None]:
-    def training(bench: Bench) -> None:
+def fails_with(error: Exception) -> Callable[[TrainingContext], None]:
+    def training(context: TrainingContext) -> None:
         raise error
 
     return training
@@ -223,9 +223,9 @@ class TestErrors:
     def test_a_lost_job_is_left_alone(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         job_id = site.submit()
 
-        def lose(bench: Bench) -> None:
+        def lose(context: TrainingContext) -> None:
             hold(site, 2 * LEASE)
-            bench.progress.show("surrogate", 1, 2)
+            context.progress.show("surrogate", 1, 2)
 
         with pytest.raises(LostLeaseError):
             run_job(site, monkeypatch, lose)
@@ -304,7 +304,7 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
 
 def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
     site.submit()
-    bench = open_bench(site.settings, site.database, hold(site), lambda: False)
+    context = open_context(site.settings, site.database, hold(site), lambda: False)
     asked: list[tuple[str, dict[str, object], FeatureKind]] = [
         ("categorical", {}, FeatureKind.CATEGORICAL),
         ("numeric", {}, FeatureKind.NUMERIC),
@@ -315,5 +315,5 @@ def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
         with site.database.writing() as connection:
             connection.execute(update(DatasetRow).values(schema={"features": features}))
         request = changed(site.request, overrides={"features": overrides})
-        schema = read_study(bench, request, None).encoder.schema
+        schema = read_splits(context, request, None).encoder.schema
         assert schema.features[schema.index("dependents")].kind is kind

@@ -195,7 +195,7 @@ def test_bad_records_files_are_refused(explain: Callable[..., Outcome], refused:
     assert "'granted'" in explain(refused, target="granted").complaint
     assert "'income'" in explain(refused.drop(columns=["income"])).complaint
     assert "'colour'" in explain(refused.assign(colour="red")).complaint
-    assert "no record" in explain(refused.head(0)).complaint
+    assert "but no rows" in explain(refused.head(0)).complaint
     assert "'no.csv'" in recourse("explain", model, "no.csv", "--target", "approved").complaint
     assert "'nowhere'" in recourse("explain", "nowhere", "no.csv", "--target", "approved").complaint
 

@@ -26,9 +26,9 @@ CONFIG = MeasureConfig()
 
 @dataclass(frozen=True, eq=False)
 class Lab:
-    """A small study with its members and its model."""
+    """A small splits with its members and its model."""
 
-    study: Splits
+    splits: Splits
     members: LocalEnsemble
     model: RecourseModel
     sample: Sample
@@ -36,22 +36,22 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Lab:
-    study = split_dataset(loans(300, seed=3), 0)
-    training = study.training
+    splits = split_dataset(loans(300, seed=3), 0)
+    training = splits.training
     members = train_local_ensemble(
-        study.encoder, training.records, training.labels, "quick", ("knn", "forest", "mlp"), 0
+        splits.encoder, training.records, training.labels, "quick", ("knn", "forest", "mlp"), 0
     )
-    model = train(study.encoder, training, study.validation, members, TINY, seed=0, query_limit=40)
+    model = train(splits.encoder, training, splits.validation, members, TINY, seed=0, query_limit=40)
     refused = model.classes.index("refused")
-    records: Records = study.test.records[study.test.labels == refused][:COUNT]
+    records: Records = splits.test.records[splits.test.labels == refused][:COUNT]
     target = np.full(COUNT, model.classes.index("approved"))
     found = explain(model, records, target, None, SearchConfig())
-    return Lab(study, members, model, Sample(records, target, answered_records(model.encoder, records, found)))
+    return Lab(splits, members, model, Sample(records, target, answered_records(model.encoder, records, found)))
 
 
 def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
     meter = QueryMeter(lab.members, 10_000)
-    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, CONFIG, seed=0)
+    found = beside_oracle(lab.model, lab.splits.training, meter, lab.sample, CONFIG, seed=0)
     assert found["records"] == COUNT
     assert found["queries"] == meter.spent <= COUNT * CONFIG.queries_each
     for way in ("unverified", "verified", "oracle"):
@@ -65,7 +65,7 @@ def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
 
 
 def test_the_bounded_oracle_keeps_its_limit_the_constraints_and_most_of_the_quality(lab: Lab) -> None:
-    sample, encoder, training = lab.sample, lab.study.encoder, lab.study.training
+    sample, encoder, training = lab.sample, lab.splits.encoder, lab.splits.training
     allowed = compile_constraints(encoder.schema, Constraints(), sample.records)
     bounded = bounded_oracle(CONFIG, COUNT)
     few = oracle(lab.members, encoder, training.records, allowed, sample.target, bounded, training.labels)
@@ -78,7 +78,7 @@ def test_the_bounded_oracle_keeps_its_limit_the_constraints_and_most_of_the_qual
 @pytest.mark.parametrize("limit", [0, 5, COUNT * (1 + CONFIG.verified_queries)])
 def test_too_few_queries_are_said_and_never_passed(lab: Lab, limit: int) -> None:
     meter = QueryMeter(lab.members, limit)
-    found = beside_oracle(lab.model, lab.study.training, meter, lab.sample, CONFIG, seed=0)
+    found = beside_oracle(lab.model, lab.splits.training, meter, lab.sample, CONFIG, seed=0)
     assert meter.spent <= limit
     assert "skipped" in found or found["queries"] == meter.spent
     if limit == 0:
@@ -88,7 +88,7 @@ def test_too_few_queries_are_said_and_never_passed(lab: Lab, limit: int) -> None
 def test_all_of_it_keeps_to_its_queries(lab: Lab) -> None:
     config = MeasureConfig(records=8, checks=3, oracle_records=2)
     meter = QueryMeter(lab.members, config.queries)
-    found = measure(lab.model, lab.study, meter, config, seed=0)
+    found = measure(lab.model, lab.splits, meter, config, seed=0)
     expected, verified, beside = found["expected"], found["verified"], found["beside_oracle"]
     assert isinstance(expected, dict) and isinstance(verified, dict) and isinstance(beside, dict)
     assert (expected["records"], verified["records"], beside["records"]) == (8, 3, 2)
@@ -96,5 +96,5 @@ def test_all_of_it_keeps_to_its_queries(lab: Lab) -> None:
 
 
 def test_without_a_query_the_surrogate_alone_speaks(lab: Lab) -> None:
-    found = measure(lab.model, lab.study, QueryMeter(lab.members, 0), MeasureConfig(oracle_records=0), seed=0)
+    found = measure(lab.model, lab.splits, QueryMeter(lab.members, 0), MeasureConfig(oracle_records=0), seed=0)
     assert found["verified"] is None and set(found) == {"expected", "verified"}
