@@ -22,9 +22,8 @@ from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError, TooLargeError
 from app.explain.contract import Explainer, VerifiedRecord, VerifyAnswer, VerifyTask
 from app.explain.decisions import find_explanation
-from app.explain.service import deadline_seconds
+from app.explain.service import active_version, deadline_seconds
 from app.registry import queries
-from app.registry.service import active_version
 from app.settings import Settings
 from models.data.records import Value, read_each
 from models.data.schema import Schema

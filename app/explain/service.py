@@ -10,10 +10,10 @@ from pydantic_core import to_json
 
 from app.db.engine import Database
 from app.db.tables import AnyRow, utc_now
-from app.errors import TooLargeError
+from app.errors import NotFoundError, TooLargeError
 from app.explain.contract import ExplainAnswer, Explainer, ExplainRequest, ExplainTask
 from app.explain.decisions import Decision, DecisionWriter
-from app.registry.service import active_version
+from app.registry import queries
 from app.settings import Settings
 
 MOST_WORK = 300_000
@@ -41,6 +41,14 @@ class ExplainService:
         ids = [uuid4() for _ in answer.records]
         await self.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
         return _reply(request_id, request, version, answer, ids)
+
+
+def active_version(database: Database, tenant_id: int, name: str) -> AnyRow:
+    """version_id, number and model of the version that answers; NotFoundError if nothing was trained under the name."""
+    row = database.read(queries.find_active, tenant_id, name)
+    if row is None:
+        raise NotFoundError(f"there is no trained model '{name}': see GET /models")
+    return row
 
 
 def deadline_seconds(settings: Settings, asked_ms: int | None) -> float:

@@ -37,8 +37,3 @@ def activate(database: Database, tenant_id: int, name: str, number: int) -> AnyR
 def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow:
     """The model's row and `active_version`; NotFoundError if the tenant has no such model."""
     return found(queries.find_model(connection, tenant_id, name), f"model {name!r}: see GET /models")
-
-
-def active_version(database: Database, tenant_id: int, name: str) -> AnyRow:
-    """version_id, number and model of the version that answers; NotFoundError if nothing was trained under the name."""
-    return found(database.read(queries.find_active, tenant_id, name), f"trained model '{name}': see GET /models")
