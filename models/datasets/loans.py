@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from .dataset import Dataset
 
 RATE = 0.08
+INFLATION, STRICTER = 1.04, 0.15
+"""A year: prices grow by this factor, and the score has to be so much higher."""
 EMPLOYMENT = {"salaried": 0.4, "self-employed": -0.1, "contract": -0.3, "retired": 0.2, "unemployed": -1.2}
 HOUSING = {"own": 0.4, "mortgage": 0.2, "parents": 0.0, "rent": -0.1}
 PURPOSE = {"car": 0.0, "home": 0.2, "education": 0.1, "medical": 0.0, "consolidation": -0.2, "business": -0.4}
@@ -46,12 +48,18 @@ OVERRIDES = {
 }
 
 
-def loans(rows: int = 6000, seed: int = 0) -> Dataset:
-    """`rows` applications; the label is `decision`, approved or refused."""
+def loans(rows: int = 6000, seed: int = 0, years: float = 0.0) -> Dataset:
+    """`rows` applications; the label is `decision`, approved or refused.
+
+    years  so many years later: incomes, savings and loans have grown with prices, and the lender has become stricter
+    """
     random = np.random.default_rng(seed)
     frame = _applicants(random, rows)
     frame = frame.assign(**_loan_terms(random, frame))
-    approved = ~policy_refuses(frame) & (random.random(rows) < approval_probability(frame))
+    for name, step in {"income": 100, "savings": 100, "loan_amount": 500}.items():
+        frame[name] = _round_to(frame[name].to_numpy() * INFLATION**years, step)
+    chance = approval_probability(frame, stricter=STRICTER * years)
+    approved = ~policy_refuses(frame) & (random.random(rows) < chance)
     frame["decision"] = np.where(approved, "approved", "refused")
     return Dataset("loans", _with_missing(random, frame), "decision", OVERRIDES)
 
@@ -70,7 +78,7 @@ def policy_refuses(frame: pd.DataFrame) -> NDArray[np.bool_]:
     return (burden(frame) > 0.65) | (frame["late_payments"] >= 5).to_numpy() | bare.to_numpy()
 
 
-def approval_probability(frame: pd.DataFrame) -> NDArray[np.float64]:
+def approval_probability(frame: pd.DataFrame, stricter: float = 0.0) -> NDArray[np.float64]:
     """The chance of the applications that no rule refuses.   frame without missing values (n rows) -> (n,)"""
     cushion = 0.5 * np.log((frame["savings"] + 500) / (0.15 * frame["loan_amount"]))
     score = (
@@ -84,7 +92,7 @@ def approval_probability(frame: pd.DataFrame) -> NDArray[np.float64]:
         + frame["housing"].map(HOUSING)
         + frame["purpose"].map(PURPOSE)
     )
-    probability: NDArray[np.float64] = 1 / (1 + np.exp(-2 * score.to_numpy(dtype=np.float64)))
+    probability: NDArray[np.float64] = 1 / (1 + np.exp(-2 * (score.to_numpy(dtype=np.float64) - stricter)))
     return probability
 
 
