@@ -13,7 +13,7 @@ from benchmarks.quality.run import config_for
 from benchmarks.quality.summary import Job
 from benchmarks.store import Places
 from models.arrays import Records
-from models.config import Config
+from models.config import Config, EvaluationConfig
 from models.data.frames import labels_to_codes, to_records
 from models.data.infer import infer_schema
 from models.data.schema import Direction, Feature, Schema
@@ -156,7 +156,8 @@ class Material:
 
     @cached_property
     def detectors(self) -> OutlierDetectors:
-        return fit_detectors(self.free.encoder.encode(self.free.training.records), self.seed)
+        points = self.free.encoder.encode(self.free.training.records)
+        return fit_detectors(points, EvaluationConfig(seed=self.seed))
 
     def _chosen(self, accepted: bool) -> tuple[Records, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         records = self.free.test.records
