@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
+from anyio import to_thread
 from sqlalchemy import ColumnElement, Connection, Dialect, Select, column, func, insert, select, table
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.types import NullType, TypeDecorator
@@ -45,6 +45,7 @@ class Decision:
     created_at: datetime
 
 
+Waiting: TypeAlias = tuple[Sequence[Decision], "asyncio.Future[None]"]
 FIELDS = tuple(Decision.__dataclass_fields__)
 TEXTS = ("record", "order", "answer")
 WRITTEN = table(
@@ -105,43 +106,32 @@ def _with_model(columns: Iterable[ColumnElement[object]]) -> Select[*tuple[objec
     )
 
 
-Waiting: TypeAlias = tuple[Sequence[Decision], "asyncio.Future[None]"]
-
-
 class DecisionWriter:
     """Group commit: the records of concurrent requests are written in one transaction.
 
     A durable commit takes milliseconds, however many rows it holds. While one is under way rows collect for the next,
-    so nobody waits longer than for two commits, and a request that is alone is written at once. It is used on one
-    event loop, and writes in a thread of its own.
+    so nobody waits longer than for two commits, and a request that is alone is written at once. Used on one event loop.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[Waiting] = []
-        self._writing = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="decisions")
+        self._turn = asyncio.Lock()
 
     async def write(self, decisions: Sequence[Decision]) -> None:
         """Returns when the rows of the request are durable."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((decisions, written))
-        if not self._writing:
-            self._begin()
+        async with self._turn:
+            # Whoever has the turn writes for all that wait; who was written for meanwhile finds nobody waiting.
+            group, self._waiting = self._waiting, []
+            if group:
+                # The others of the group get their rows also when this caller hangs up.
+                await asyncio.shield(asyncio.ensure_future(self._write(group)))
         await written
 
-    def _begin(self) -> None:
-        """All that wait, in the thread."""
-        group, self._waiting, self._writing = self._waiting, [], True
-        self._thread.submit(self._write, asyncio.get_running_loop(), group)
-
-    def _write(self, loop: asyncio.AbstractEventLoop, group: Sequence[Waiting]) -> None:
-        errors = self._commit([decisions for decisions, _ in group])
-        # Past the future of the executor, which would take the event loop two more rounds.
-        loop.call_soon_threadsafe(self._end, group, errors)
-
-    def _end(self, group: Sequence[Waiting], errors: Sequence[Exception | None]) -> None:
-        """Each is told; then those that came meanwhile have their turn."""
+    async def _write(self, group: Sequence[Waiting]) -> None:
+        errors = await to_thread.run_sync(self._commit, [decisions for decisions, _ in group])
         for (_, written), error in zip(group, errors, strict=True):
             if written.done():
                 continue
@@ -149,9 +139,6 @@ class DecisionWriter:
                 written.set_result(None)
             else:
                 written.set_exception(error)
-        self._writing = False
-        if self._waiting:
-            self._begin()
 
     def _commit(self, group: Sequence[Sequence[Decision]]) -> Sequence[Exception | None]:
         """None or an error for each request; where the rows of one are at fault the others are written without it."""
