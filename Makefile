@@ -72,6 +72,14 @@ test: lint $(MLSERVER)/.installed
 paper: setup $(RIVALS)/.installed
 	$(BIN)/python -m benchmarks.paper --workers $(WORKERS) $(QUICK)
 
+# Do answers hold for models that nobody asked? A day on one core; what is finished is not run again.
+survival: setup $(RIVALS)/.installed
+	$(BIN)/python -m benchmarks.survival
+
+# What each part of the engine is worth.
+ablation: setup
+	$(BIN)/python -m benchmarks.ablation --greedy
+
 bench: setup
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.speed

@@ -4,7 +4,7 @@ What needs the method's packages is imported where it is used: the plain install
 """
 
 import json as json_text
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,10 @@ from models.errors import ConfigError
 
 if TYPE_CHECKING:
     from app.train.request import TrainSettings
+    from models.datasets.dataset import Labelled, Splits
+    from models.ensemble.local import LocalEnsemble
     from models.evaluation.evaluation import Published, Quality
+    from models.evaluation.survival import Group as OtherModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +39,16 @@ class EvaluateOrder:
     records: int
     max_queries: int
     device: str
+    survival: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One seed: the three methods."""
+    """One seed: the three methods, and which share of the models that nobody asked accepts their answers."""
 
     seed: int
     qualities: "tuple[Quality, ...]"
+    survival: tuple[Mapping[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,13 @@ FIGURES: "dict[str, Callable[[Quality], float]]" = {
     "seconds to train": lambda quality: quality.train_seconds,
     "ms to explain": lambda quality: quality.explain_ms,
 }
+GROUPS = {
+    "a": "survival, other seeds",
+    "b": "survival, 80% of the rows",
+    "c": "survival, more rows",
+    "d": "survival, other families",
+}
+"""Models that nobody asked, in groups (models/evaluation/survival.py)."""
 MOST_SEEDS = 1000
 MEMBERS = 7
 """So many black boxes there are: all of them are not named one by one."""
@@ -76,6 +88,10 @@ Seeds = Annotated[str, typer.Option(help="One run a seed: 0-4, or 0,3,5.")]
 Records = Annotated[int, typer.Option(min=1, help="Test records at most.")]
 MaxQueries = Annotated[
     int, typer.Option(min=1, max=options.MOST_QUERIES, help="What verified search may ask for each record.")
+]
+Survival = Annotated[
+    bool,
+    typer.Option("--survival", help="Also train models that are never asked; which share of them accepts the answers?"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
@@ -94,6 +110,7 @@ def evaluate(
     top_features: options.TopFeatures = None,
     device: options.Device = "cpu",
     effort: options.Effort = 1.0,
+    survival: Survival = False,
     json: Json = False,
 ) -> None:
     """Train on DATA and measure the counterfactuals of its test records: the surrogate alone, verified, the oracle.
@@ -101,7 +118,7 @@ def evaluate(
     The paper's figure for musk is that of --top-features 10.
     """
     settings = options.read_settings(preset, ensemble, members, queries, top_features, effort)
-    wanted = EvaluateOrder(data, label, schema, parse_seeds(seeds), records, max_queries, device)
+    wanted = EvaluateOrder(data, label, schema, parse_seeds(seeds), records, max_queries, device, survival)
     measured = _evaluate(wanted, settings)
     if json:
         typer.echo(_as_json(measured))
@@ -150,9 +167,29 @@ def _evaluate(order: EvaluateOrder, settings: "TrainSettings") -> Measured:
             fitted = fit(splits, settings.members, settings.mode, config, limit, seed, bars.ensemble, bars.report)
             bars.wait("measuring")
             parts = (splits.training, splits.validation, splits.test)
-            found = evaluate(fitted.model, fitted.ensemble, *parts, measure, train_seconds=fitted.train_seconds)
-        runs.append(Run(seed, found.qualities))
+            groups = _others(splits, fitted.ensemble, settings, seed) if order.survival else None
+            seconds = fitted.train_seconds
+            found = evaluate(fitted.model, fitted.ensemble, *parts, measure, train_seconds=seconds, groups=groups)
+        runs.append(Run(seed, found.qualities, found.survival))
     return Measured(dataset.name, settings, published, tuple(runs))
+
+
+def _others(
+    splits: "Splits", ensemble: "LocalEnsemble", settings: "TrainSettings", seed: int
+) -> "dict[str, OtherModels]":
+    """The groups of models that nobody asked; which of them do not count is said"""
+    from models.ensemble.local import train_local_ensemble
+    from models.evaluation.survival import other_models
+
+    def fit(rows: "Labelled", seed: int) -> "LocalEnsemble":
+        return train_local_ensemble(splits.encoder, rows.records, rows.labels, settings.mode, settings.members, seed)
+
+    groups = other_models(splits, ensemble, fit, seed)
+    for group in groups.values():
+        notes().print(
+            f"{GROUPS[group.name]}: {group.size} models" + "".join(f"; not {each}" for each in group.fell_out)
+        )
+    return groups
 
 
 def _as_table(measured: Measured) -> RenderableType:
@@ -166,6 +203,10 @@ def _as_table(measured: Measured) -> RenderableType:
     for name, figure in FIGURES.items():
         cells = [_mean_and_deviation([figure(run.qualities[column]) for run in measured.runs]) for column in range(3)]
         table.add_row(name, *cells, _paper(name, measured.published))
+    for name, heading in GROUPS.items():
+        if any(name in each for run in measured.runs for each in run.survival):
+            shares = ([run.survival[column].get(name) for run in measured.runs] for column in range(3))
+            table.add_row(heading, *(_mean_and_deviation([s for s in each if s is not None]) for each in shares), "")
     return Group(table, Text(_against_the_oracle(measured)))
 
 
@@ -179,7 +220,7 @@ def _title(measured: Measured) -> str:
 
 
 def _as_json(measured: Measured) -> str:
-    """One object; `runs` has one entry a seed and method, with the keys of benchmarks/results/quality.json."""
+    """One object; `runs` has one entry a seed and method, with the keys of quality.json; a to d are survival."""
     settings, published = measured.settings, measured.published
     document = {
         "dataset": measured.name,
@@ -188,9 +229,9 @@ def _as_json(measured: Measured) -> str:
         "effort": settings.effort,
         "paper": None if published is None else asdict(published),
         "runs": [
-            {"dataset": measured.name, "seed": run.seed, **asdict(quality)}
+            {"dataset": measured.name, "seed": run.seed, **asdict(quality), **others}
             for run in measured.runs
-            for quality in run.qualities
+            for quality, others in zip(run.qualities, run.survival, strict=True)
         ],
     }
     return json_text.dumps(document, indent=2, allow_nan=False)
@@ -198,7 +239,7 @@ def _as_json(measured: Measured) -> str:
 
 def _mean_and_deviation(values: list[float]) -> str:
     if not any(values):
-        return "0"
+        return "0" if values else ""
     mean, deviation = float(np.mean(values)), float(np.std(values))
     digits = 3 if abs(mean) < 10 else 0
     return f"{mean:.{digits}f}±{deviation:.{digits}f}"

@@ -29,6 +29,7 @@ from ..search.search import explain
 from ..space.encoding import Encoder, cost
 from .oracle import oracle
 from .outliers import OutlierDetectors, fit_detectors
+from .survival import Group, survival
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
@@ -69,10 +70,11 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The three methods, and the frontier of the first."""
+    """The three methods, the frontier of the first, and the survival of each by group, where groups were given."""
 
     qualities: tuple[Quality, ...]
     frontier: tuple[MeasuredPoint, ...]
+    survival: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,21 +109,32 @@ def evaluate(
     config: EvaluationConfig | None = None,
     *,
     train_seconds: float = 0.0,
+    groups: Mapping[str, Group] | None = None,
 ) -> Evaluation:
-    """The model against the ensemble that it was distilled from; `training` is what both learned from"""
+    """The model against the ensemble that it was distilled from; `training` is what both learned from
+
+    groups  models that nobody asked (survival.py): which share of them accepts the answers of each method
+    """
     config = config or EvaluationConfig()
     cases = choose_cases(ensemble, test, config.records, config.seed)
     judge = _Judge(model, ensemble, fit_detectors(model.encoder.encode(training.records), config), train_seconds)
     free = _free_search(model, ensemble, validation, config)
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
-    qualities = (
-        judge.quality("densityflow", cases, _search(model, cases, free, ensemble), free.cost_weight),
-        judge.quality("densityflow-verified", few, _search(model, few, verified, ensemble), None),
-        judge.quality("oracle", few, _limit(model, few, ensemble, training), None),
+    found = (
+        _search(model, cases, free, ensemble),
+        _search(model, few, verified, ensemble),
+        _limit(model, few, ensemble, training),
     )
+    qualities = (
+        judge.quality("densityflow", cases, found[0], free.cost_weight),
+        judge.quality("densityflow-verified", few, found[1], None),
+        judge.quality("oracle", few, found[2], None),
+    )
+    others = tuple(_survival(groups or {}, cases.first(len(each.records)), each.records) for each in found)
     some = cases.first(config.frontier_records)
-    return Evaluation(qualities, tuple(judge.measured_point(some, price, config.seed) for price in config.cost_weights))
+    points = tuple(judge.measured_point(some, price, config.seed) for price in config.cost_weights)
+    return Evaluation(qualities, points, others)
 
 
 def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> Cases:
@@ -172,6 +185,13 @@ def answered_records(encoder: Encoder, records: Records, found: list[Explanation
         if explanation.counterfactuals:
             answers[row] = check_record(encoder.schema, explanation.counterfactuals[0].record)[0]
     return answers
+
+
+def _survival(groups: Mapping[str, Group], cases: Cases, answers: Records) -> Mapping[str, float]:
+    """The mean share of each group that accepts; an answer that changes nothing is none"""
+    answered = count_changes(answers, cases.records) > 0
+    shares = survival(groups, answers, cases.target, answered)
+    return {name: float(each.mean()) for name, each in shares.items()}
 
 
 def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled) -> _Answers:

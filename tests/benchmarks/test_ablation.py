@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.ablation import PARTS, WHOLE, code_lines, losses, main, switch
 from benchmarks.store import Row
 from models.config import fast
@@ -39,6 +41,7 @@ def test_a_part_is_idle_within_one_deviation_and_half_more_time() -> None:
     assert said == "ms is 1.6 times as long"
 
 
+@pytest.mark.slow
 def test_a_whole_run_in_small(tmp_path: Path) -> None:
     places = ["--results", str(tmp_path), "--cache", str(tmp_path / "cache"), "--members", "knn", "mlp"]
     small = ["--datasets", "moons", "--seeds", "0", "--records", "8", "--effort", "0.02", "--greedy"]

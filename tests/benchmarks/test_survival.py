@@ -36,6 +36,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     return Material("loans", 0, "none", SMALL, Places(None, tmp_path_factory.mktemp("cache")))
 
 
+@pytest.mark.slow
 def test_refused_records_are_refused_by_all_and_real_approved_ones_accepted(material: Material) -> None:
     for cases, accepted in ((material.refused, False), (material.approved, True)):
         said = material.asked.predict_proba(cases.records).argmax(axis=2) == material.target
@@ -45,6 +46,7 @@ def test_refused_records_are_refused_by_all_and_real_approved_ones_accepted(mate
     assert row["a"] == each["a"].mean() > 0.5
 
 
+@pytest.mark.slow
 def test_a_row_has_the_promised_keys_and_counts_what_was_asked(material: Material) -> None:
     row, _ = measure(material, "verified-10")
     assert " ".join(row) == KEYS and 0 <= row["e"] <= 1
@@ -81,6 +83,7 @@ def test_the_margin_rule_accepts_from_six_tenths_on() -> None:
     assert said.argmax(axis=2).tolist() == [[0, 0, 1, 1]]
 
 
+@pytest.mark.slow
 def test_a_whole_run_in_small_goes_on_where_it_was(tmp_path: Path) -> None:
     places = [
         "--results",

@@ -37,6 +37,16 @@ def test_evaluation_measures_the_three_methods_for_each_seed(run: Outcome) -> No
     assert "seed 2" in run.err
 
 
+@pytest.mark.slow
+def test_survival_asks_models_that_nobody_asked() -> None:
+    outcome = recourse("evaluate", "loans", "--seeds", "0", *HURRY, "--survival", "--json")
+    assert outcome.code == 0, outcome.err
+    for entry in json.loads(outcome.out)["runs"]:
+        groups = {name: entry[name] for name in "abcd" if name in entry}
+        assert groups and all(0 <= share <= 1 for share in groups.values())
+    assert "survival, other families:" in outcome.err and "models" in outcome.err
+
+
 def test_the_papers_figures_stand_beside_ours() -> None:
     outcome = recourse("evaluate", "moons", "--seeds", "0", *HURRY)
     assert outcome.code == 0, outcome.err
