@@ -15,7 +15,7 @@ SOURCES := app models worker client/recourse_client tests $(patsubst %/__init__.
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: plain paper rivals demo serve setup lint check test docs bench images
+.PHONY: ablation survival plain paper rivals demo serve setup lint check test docs bench images
 
 setup: $(STAMP)
 

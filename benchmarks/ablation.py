@@ -104,7 +104,7 @@ PARTS: Mapping[str, Part] = {
         trained=False,
     ),
     "random directions": Part(
-        ("models/search/verification.py:_gain_with_directions random_directions _chance_steps _unit",),
+        ("models/search/verification.py:_gain_with_directions _measured random_directions _random_steps _unit",),
         switch(search__use_random_directions=False),
         trained=False,
     ),
@@ -120,7 +120,10 @@ PARTS: Mapping[str, Part] = {
     ),
     "residual ridge": Part(("models/training/residual_ridge.py",), switch(residuals__enabled=False)),
     "a head for each model": Part((), switch(surrogate__heads=1)),
-    "finetuning at the end": Part((), switch(distill__finetune_steps=0)),
+    "finetuning at the end": Part(
+        ("models/training/surrogate_trainer.py:finetune", "models/training/acquisition.py:aggregate"),
+        switch(distill__finetune_steps=0),
+    ),
     "calibration": Part(("models/training/surrogate_trainer.py:fit_calibration",), switch(surrogate__calibrated=False)),
 }
 """What may go, by name. The paper's own parts, feature selection, batch independence, checkpoints and the trajectory
@@ -310,15 +313,15 @@ def _dataset_table(rows: Sequence[Row], dataset: str) -> str:
 
 
 def code_lines(path: str, names: str = "") -> int:
-    """Lines of code of a file of the project, or of some of its functions; 0 where the file is gone"""
+    """Lines of code of a file of the project, or of some of its functions and methods; 0 where it is gone"""
     file = ROOT / path
     if not file.exists():
         return 0
     text = file.read_text()
-    tree, wanted = ast.parse(text), set(names.split())
-    nodes: list[ast.AST] = [each for each in tree.body if not wanted or getattr(each, "name", None) in wanted]
-    spans = [range(node.lineno, (node.end_lineno or 0) + 1) for node in nodes if isinstance(node, ast.stmt)]
-    inside = {line for span in spans for line in span}
+    tree, inside = ast.parse(text), set[int]()
+    for node in ast.walk(tree) if names else tree.body:
+        if isinstance(node, ast.stmt) and (not names or getattr(node, "name", None) in names.split()):
+            inside |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     return len((inside & _token_lines(text)) - _docstring_lines(tree))
 
 
