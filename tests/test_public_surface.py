@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from difflib import unified_diff
-from importlib import import_module
 from pathlib import Path
 
 import typer
@@ -47,11 +46,11 @@ def _calls(folder: Path) -> Iterator[str]:
 
 def _commands() -> Iterator[str]:
     """cli VERB ARGUMENT or --option"""
-    root = typer.main.get_command(cli.app)
-    assert isinstance(root, TyperGroup)
-    for name, command in root.commands.items():
-        own = getattr(import_module(f"app.commands.{name}"), "app", None)
-        yield from _options(name, command if own is None else typer.main.get_command(own))
+    group = typer.main.get_command(cli.app)
+    assert isinstance(group, TyperGroup)
+    assert set(group.commands) == set(cli.COMMANDS)
+    for name in group.commands:
+        yield from _options(name, cli.load_command(name))
 
 
 def _options(name: str, command: object) -> Iterator[str]:
