@@ -1,12 +1,13 @@
 """The settings of distillation: rounds and queries, teachers, their pseudo-labels and the ridge that corrects them."""
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from .checks import at_least, positive, require, share
+from .checks import Count, NotNegative, Positive, Positives, Settings, Share, Size, at_least
 
 
 @dataclass(frozen=True, slots=True)
-class DistillConfig:
+class DistillConfig(Settings):
     """Local distillation: rounds x queries records are put to the ensemble, never more than the limit.
 
     Over the rounds the rates fall in a line to surrogate_rate_end and generator_rate_end of what they were.
@@ -16,34 +17,22 @@ class DistillConfig:
     aggregate_every  while it does, its answers are labelled by the teachers once in so many steps
     """
 
-    rounds: int = 20
-    queries: int = 24
-    surrogate_steps: int = 60
-    generator_steps: int = 12
-    surrogate_rate: float = 5e-4
-    generator_rate: float = 5e-4
-    finetune_steps: int = 2000
-    finetune_rate: float = 1e-3
-    surrogate_rate_end: float = 0.2
-    generator_rate_end: float = 0.1
-    aggregate_every: int = 250
-
-    def __post_init__(self) -> None:
-        at_least("distill.rounds", self.rounds, 0)
-        at_least("distill.queries", self.queries, 0)
-        at_least("distill.surrogate_steps", self.surrogate_steps, 0)
-        at_least("distill.generator_steps", self.generator_steps, 0)
-        positive("distill.surrogate_rate", self.surrogate_rate)
-        positive("distill.generator_rate", self.generator_rate)
-        at_least("distill.finetune_steps", self.finetune_steps, 0)
-        positive("distill.finetune_rate", self.finetune_rate)
-        share("distill.surrogate_rate_end", self.surrogate_rate_end)
-        share("distill.generator_rate_end", self.generator_rate_end)
-        at_least("distill.aggregate_every", self.aggregate_every, 1)
+    section: ClassVar[str] = "distill."
+    rounds: Count = 20
+    queries: Count = 24
+    surrogate_steps: Count = 60
+    generator_steps: Count = 12
+    surrogate_rate: Positive = 5e-4
+    generator_rate: Positive = 5e-4
+    finetune_steps: Count = 2000
+    finetune_rate: Positive = 1e-3
+    surrogate_rate_end: Share = 0.2
+    generator_rate_end: Share = 0.1
+    aggregate_every: Size = 250
 
 
 @dataclass(frozen=True, slots=True)
-class AcquisitionConfig:
+class AcquisitionConfig(Settings):
     """What a round of distillation looks at, and which of it is queried (models/training/acquisition.py).
 
     records            training records that a round explains, and
@@ -57,30 +46,24 @@ class AcquisitionConfig:
     least_uncertainty  is added to each point's uncertainty, so that every point has a chance
     """
 
-    records: int = 192
-    labelled: int = 64
-    candidates: int = 20
-    polish_rounds: int = 3
-    cost_weight_low: float = 0.03
+    section: ClassVar[str] = "acquisition."
+    records: Size = 192
+    labelled: Count = 64
+    candidates: Size = 20
+    polish_rounds: Count = 3
+    cost_weight_low: Positive = 0.03
     cost_weight_high: float = 1.2
-    as_they_come: float = 1 / 3
-    beside: float = 0.5
-    least_uncertainty: float = 1e-3
+    as_they_come: Share = 1 / 3
+    beside: Share = 0.5
+    least_uncertainty: Positive = 1e-3
 
     def __post_init__(self) -> None:
-        at_least("acquisition.records", self.records, 1)
-        at_least("acquisition.labelled", self.labelled, 0)
-        at_least("acquisition.candidates", self.candidates, 1)
-        at_least("acquisition.polish_rounds", self.polish_rounds, 0)
-        positive("acquisition.cost_weight_low", self.cost_weight_low)
-        at_least("acquisition.cost_weight_high", self.cost_weight_high, self.cost_weight_low)
-        share("acquisition.as_they_come", self.as_they_come)
-        share("acquisition.beside", self.beside)
-        positive("acquisition.least_uncertainty", self.least_uncertainty)
+        Settings.__post_init__(self)
+        at_least(self.cost_weight_low)("acquisition.cost_weight_high", self.cost_weight_high)
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherConfig:
+class TeacherConfig(Settings):
     """The teachers: two forests and a perceptron, and unless they are switched off an SVM, neighbours, two boosted.
 
     slow_rows       SVM and perceptron learn from at most so many rows, and
@@ -91,40 +74,32 @@ class TeacherConfig:
     plane_gamma     the SVM's gamma for data of at most four encoded columns; for wider data it is 1 / D
     """
 
+    section: ClassVar[str] = "teachers."
     svm: bool = True
     neighbours: bool = True
     boosted: bool = True
-    slow_rows: int = 10_000
-    neighbour_rows: int = 40_000
-    prior: float = 3.0
-    sharpness: float = 6.0
-    least_chance: float = 1e-3
-    forest_trees: int = 60
-    forest_depth: int = 10
-    extra_depth: int = 12
-    boosted_trees: int = 100
-    shallow_trees: int = 150
-    shallow_depth: int = 3
-    nearest: int = 9
-    svm_c: float = 3.0
-    plane_gamma: float = 2.0
-    perceptron_width: int = 64
-    perceptron_penalty: float = 1e-2
-    perceptron_batch: int = 128
-    perceptron_epochs: int = 40
-
-    def __post_init__(self) -> None:
-        for name in ("slow_rows", "neighbour_rows", "forest_trees", "forest_depth", "extra_depth", "boosted_trees"):
-            at_least(f"teachers.{name}", getattr(self, name), 1)
-        for name in ("shallow_trees", "shallow_depth", "nearest", "perceptron_width", "perceptron_epochs"):
-            at_least(f"teachers.{name}", getattr(self, name), 1)
-        at_least("teachers.perceptron_batch", self.perceptron_batch, 1)
-        for name in ("prior", "sharpness", "least_chance", "svm_c", "plane_gamma", "perceptron_penalty"):
-            positive(f"teachers.{name}", getattr(self, name))
+    slow_rows: Size = 10_000
+    neighbour_rows: Size = 40_000
+    prior: Positive = 3.0
+    sharpness: Positive = 6.0
+    least_chance: Positive = 1e-3
+    forest_trees: Size = 60
+    forest_depth: Size = 10
+    extra_depth: Size = 12
+    boosted_trees: Size = 100
+    shallow_trees: Size = 150
+    shallow_depth: Size = 3
+    nearest: Size = 9
+    svm_c: Positive = 3.0
+    plane_gamma: Positive = 2.0
+    perceptron_width: Size = 64
+    perceptron_penalty: Positive = 1e-2
+    perceptron_batch: Size = 128
+    perceptron_epochs: Size = 40
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualConfig:
+class ResidualConfig(Settings):
     """The kernel ridge regression on what the stacked teachers get wrong (models/training/residual_ridge.py).
 
     enabled       False: the stacked teachers alone
@@ -135,25 +110,17 @@ class ResidualConfig:
     least_points  with fewer queried points than this nothing is fitted
     """
 
+    section: ClassVar[str] = "residuals."
     enabled: bool = True
-    point_widths: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
-    logit_width: float = 0.6
-    ridges: tuple[float, ...] = (0.02, 0.1, 0.4)
-    most_error: float = 0.97
-    least_points: int = 8
-
-    def __post_init__(self) -> None:
-        for name, values in (("point_widths", self.point_widths), ("ridges", self.ridges)):
-            require(len(values) > 0, f"residuals.{name} is empty; give at least one number.")
-            for value in values:
-                positive(f"residuals.{name}", value)
-        positive("residuals.logit_width", self.logit_width)
-        share("residuals.most_error", self.most_error)
-        at_least("residuals.least_points", self.least_points, 2)
+    point_widths: Positives = (0.03, 0.1, 0.3, 1.0)
+    logit_width: Positive = 0.6
+    ridges: Positives = (0.02, 0.1, 0.4)
+    most_error: Share = 0.97
+    least_points: Annotated[int, at_least(2)] = 8
 
 
 @dataclass(frozen=True, slots=True)
-class PseudoLabelConfig:
+class PseudoLabelConfig(Settings):
     """The points between the classes that the teachers label before training (models/training/pseudo_labels.py).
 
     count            of these points
@@ -163,15 +130,9 @@ class PseudoLabelConfig:
     on_policy_share  of each batch, once there are labels where the search leads
     """
 
-    count: int = 12_000
-    neighbours: int = 8
-    kept: float = 0.4
-    jitter: float = 0.1
-    on_policy_share: float = 0.5
-
-    def __post_init__(self) -> None:
-        at_least("pseudo_labels.count", self.count, 1)
-        at_least("pseudo_labels.neighbours", self.neighbours, 1)
-        share("pseudo_labels.kept", self.kept)
-        at_least("pseudo_labels.jitter", self.jitter, 0)
-        share("pseudo_labels.on_policy_share", self.on_policy_share)
+    section: ClassVar[str] = "pseudo_labels."
+    count: Size = 12_000
+    neighbours: Size = 8
+    kept: Share = 0.4
+    jitter: NotNegative = 0.1
+    on_policy_share: Share = 0.5

@@ -1,9 +1,9 @@
 """How a new version is measured, and how models are compared (METHOD.md, section 8)."""
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from ..errors import ConfigError
-from .checks import at_least
+from .checks import Count, NotNegative, Settings, Size, positive
 from .search import FrontierConfig
 
 
@@ -40,7 +40,7 @@ class MeasureConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationConfig:
+class EvaluationConfig(Settings):
     """The protocol of `recourse evaluate` on a test split.
 
     records             test records at most, and
@@ -55,32 +55,21 @@ class EvaluationConfig:
     outlier_neighbours  of LOF
     """
 
-    records: int = 500
-    oracle_records: int = 200
-    max_queries: int = 10
-    cost_budget: float | None = None
+    records: Size = 500
+    oracle_records: Size = 200
+    max_queries: Size = 10
+    cost_budget: Annotated[float | None, positive] = None
     cost_weights: tuple[float, ...] = FrontierConfig().cost_weights
-    frontier_records: int = 500
+    frontier_records: Size = 500
     seed: int = 0
-    standard_errors: float = 1.0
-    weight_records: int = 4000
-    outlier_points: int = 5000
-    outlier_neighbours: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("records", "oracle_records", "frontier_records", "weight_records", "outlier_points"):
-            if (value := getattr(self, name)) < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1.")
-        if self.max_queries < 1:
-            raise ConfigError(f"max_queries is {self.max_queries}; verified search needs at least 1.")
-        if self.cost_budget is not None and self.cost_budget <= 0:
-            raise ConfigError(f"cost_budget is {self.cost_budget}; it must be above 0.")
-        at_least("standard_errors", self.standard_errors, 0)
-        at_least("outlier_neighbours", self.outlier_neighbours, 1)
+    standard_errors: NotNegative = 1.0
+    weight_records: Size = 4000
+    outlier_points: Size = 5000
+    outlier_neighbours: Size = 20
 
 
 @dataclass(frozen=True, slots=True)
-class OracleConfig:
+class OracleConfig(Settings):
     """How long the oracle may look.
 
     queries        bounds the records asked in one call, all stages together
@@ -93,18 +82,12 @@ class OracleConfig:
     pair_wave      so many changes of one or two categories are asked at first; each further wave asks twice as many
     """
 
-    queries: int = 150_000
-    start_queries: int = 20_000
-    neighbours: int = 2048
-    fractions: int = 8
-    halvings: int = 5
-    rounds: int = 3
-    first_wave: int = 8
-    pair_wave: int = 16
-
-    def __post_init__(self) -> None:
-        for name in ("queries", "start_queries", "neighbours", "fractions", "rounds", "first_wave", "pair_wave"):
-            if (value := getattr(self, name)) < 1:
-                raise ConfigError(f"The oracle's {name} is {value}; it must be at least 1.")
-        if self.halvings < 0:
-            raise ConfigError(f"The oracle's halvings is {self.halvings}; it must not be negative.")
+    section: ClassVar[str] = "oracle."
+    queries: Size = 150_000
+    start_queries: Size = 20_000
+    neighbours: Size = 2048
+    fractions: Size = 8
+    halvings: Count = 5
+    rounds: Size = 3
+    first_wave: Size = 8
+    pair_wave: Size = 16

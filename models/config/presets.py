@@ -3,9 +3,9 @@
 import math
 import re
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from ..errors import ConfigError
-from .checks import at_least, require
+from .checks import Settings, at_least, require
 from .distillation import AcquisitionConfig, DistillConfig, PseudoLabelConfig, ResidualConfig, TeacherConfig
 from .search import SearchMethodConfig
 from .training import (
@@ -24,7 +24,7 @@ RANKER_STEPS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(Settings):
     """One training run."""
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)
@@ -40,12 +40,11 @@ class Config:
     selection: SelectionConfig = field(default_factory=SelectionConfig)
     ranker: RankerConfig = field(default_factory=RankerConfig)
     search: SearchMethodConfig = field(default_factory=SearchMethodConfig)
-    top_features: int | None = None
+    top_features: Annotated[int | None, at_least(1)] = None
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.top_features is not None:
-            at_least("top_features", self.top_features, 1)
+        Settings.__post_init__(self)
         known = re.fullmatch(r"cpu|cuda(:\d+)?", self.device) is not None
         require(known, f"device is '{self.device}'; choose cpu, cuda, or one card of several such as cuda:1.")
 
@@ -56,8 +55,8 @@ class Config:
 
     def scaled(self, effort: float) -> "Config":
         """The same training with `effort` times the steps; the queries stay."""
-        if not 0 < effort <= MOST_EFFORT:
-            raise ConfigError(f"effort is {effort}; it must lie above 0 and at most at {MOST_EFFORT:g}.")
+        sensible = 0 < effort <= MOST_EFFORT
+        require(sensible, f"effort is {effort}; it must lie above 0 and at most at {MOST_EFFORT:g}.")
 
         def scaled(steps: int) -> int:
             return math.ceil(steps * effort)

@@ -2,21 +2,29 @@
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from ..errors import ConfigError
-from .checks import at_least, positive, require, share
-
-
-def _shares(name: str, values: tuple[float, ...]) -> None:
-    require(len(values) > 0, f"{name} is empty; give at least one number.")
-    for value in values:
-        share(name, value)
+from .checks import (
+    Count,
+    NotNegative,
+    Positive,
+    Positives,
+    Settings,
+    Share,
+    Shares,
+    Size,
+    between,
+    every,
+    filled,
+    positive,
+    require,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class SearchConfig:
+class SearchConfig(Settings):
     """One request.
 
     candidates              paths of the flow for each record
@@ -29,32 +37,26 @@ class SearchConfig:
     polish_starts           how many of the candidates local search starts from
     """
 
-    candidates: int = 30
+    candidates: Annotated[int, between(1, 1000)] = 30
     cost_weight: float = 0.1
-    min_expected_agreement: float = 0.5
-    k: int = 1
+    min_expected_agreement: Share = 0.5
+    k: Annotated[int, between(1, 10)] = 1
     min_agreement: float = 1.0
-    max_queries: int = 0
+    max_queries: Count = 0
     seed: int = 0
     polish_rounds: int = 4
     polish_starts: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.candidates <= 1000:
-            raise ConfigError(f"candidates is {self.candidates}; it must lie between 1 and 1000.")
-        if not (self.cost_weight > 0 and math.isfinite(self.cost_weight)):
-            raise ConfigError(f"price is {self.cost_weight}; it must be a number above 0.")
-        share("min_expected_agreement", self.min_expected_agreement)
-        if not 1 <= self.k <= 10:
-            raise ConfigError(f"k is {self.k}; it must lie between 1 and 10.")
-        if not 0 < self.min_agreement <= 1:
-            raise ConfigError(f"min_agreement is {self.min_agreement}; it must lie above 0 and at most at 1.")
-        if self.max_queries < 0:
-            raise ConfigError(f"max_queries is {self.max_queries}; it must not be negative.")
+        Settings.__post_init__(self)
+        known = 0 < self.cost_weight < math.inf
+        require(known, f"price is {self.cost_weight}; it must be a number above 0.")
+        share = 0 < self.min_agreement <= 1
+        require(share, f"min_agreement is {self.min_agreement}; it must lie above 0 and at most at 1.")
 
 
 @dataclass(frozen=True, slots=True)
-class AnchorConfig:
+class AnchorConfig(Settings):
     """Anchors: points that nearly all teachers vote for, as further places to head for.
 
     sure       the share of votes that makes a point an anchor
@@ -63,20 +65,15 @@ class AnchorConfig:
     fractions  and stops at these shares of the way
     """
 
-    sure: float = 0.98
-    seekers: int = 300
-    nearest: int = 4
-    fractions: tuple[float, ...] = (0.4, 0.55, 0.7, 0.85, 1.0)
-
-    def __post_init__(self) -> None:
-        share("anchors.sure", self.sure)
-        at_least("anchors.seekers", self.seekers, 1)
-        at_least("anchors.nearest", self.nearest, 1)
-        _shares("anchors.fractions", self.fractions)
+    section: ClassVar[str] = "anchors."
+    sure: Share = 0.98
+    seekers: Size = 300
+    nearest: Size = 4
+    fractions: Shares = (0.4, 0.55, 0.7, 0.85, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSearchConfig:
+class LocalSearchConfig(Settings):
     """Local search around a candidate.
 
     change_penalty     what one changed feature costs, in agreement: a change that gains less is put back
@@ -92,31 +89,21 @@ class LocalSearchConfig:
     step_shares        and makes so much of the way there: the gradient may bend
     """
 
-    change_penalty: float = 0.004
-    scored: int = 8
-    together: tuple[int, ...] = (2, 4, 8, 14)
-    least_gain: float = 1e-4
-    shares: tuple[float, ...] = (0.5, 0.8, 0.93, 1.07, 1.2)
+    section: ClassVar[str] = "local."
+    change_penalty: NotNegative = 0.004
+    scored: Size = 8
+    together: Annotated[tuple[int, ...], filled] = (2, 4, 8, 14)
+    least_gain: NotNegative = 1e-4
+    shares: Annotated[tuple[float, ...], filled] = (0.5, 0.8, 0.93, 1.07, 1.2)
     strides: tuple[float, ...] = (-0.3, -0.08, 0.08, 0.3)
-    shown: int = 16
-    shown_cost_weight: float = 0.3
-    step_logits: tuple[float, ...] = tuple(float(logit) for logit in range(-2, 10))
-    step_shares: tuple[float, ...] = (0.5, 1.0)
-
-    def __post_init__(self) -> None:
-        at_least("local.change_penalty", self.change_penalty, 0)
-        at_least("local.scored", self.scored, 1)
-        require(len(self.together) > 0, "local.together is empty; give at least one number of features.")
-        at_least("local.least_gain", self.least_gain, 0)
-        require(len(self.shares) > 0, "local.shares is empty; give at least one share.")
-        at_least("local.shown", self.shown, 1)
-        positive("local.shown_cost_weight", self.shown_cost_weight)
-        require(len(self.step_logits) > 0, "local.step_logits is empty; give at least one logit.")
-        _shares("local.step_shares", self.step_shares)
+    shown: Size = 16
+    shown_cost_weight: Positive = 0.3
+    step_logits: Annotated[tuple[float, ...], filled] = tuple(float(logit) for logit in range(-2, 10))
+    step_shares: Shares = (0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationConfig:
+class VerificationConfig(Settings):
     """Verified search: bisection of the weight path, fallbacks, and shrinking with the queries that are left.
 
     cost_weights  the weights of the path, from cheap answers to robust ones
@@ -130,34 +117,26 @@ class VerificationConfig:
     kept          how much of the answer's distance is kept there
     """
 
-    cost_weights: tuple[float, ...] = tuple(float(weight) for weight in np.geomspace(0.6, 0.004, 8))
-    fallbacks: int = 6
-    way_back: tuple[float, ...] = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
-    steepness: float = 4.0
-    patience: int = 4
-    plenty: int = 20
+    section: ClassVar[str] = "verification."
+    cost_weights: Positives = tuple(float(weight) for weight in np.geomspace(0.6, 0.004, 8))
+    fallbacks: Count = 6
+    way_back: Shares = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
+    steepness: NotNegative = 4.0
+    patience: Count = 4
+    plenty: Count = 20
     directions: int = 32
-    spreads: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
-    kept: tuple[float, ...] = (0.8, 0.9, 0.95, 0.98)
+    spreads: Annotated[tuple[float, ...], filled] = (0.1, 0.25, 0.5, 1.0)
+    kept: Shares = (0.8, 0.9, 0.95, 0.98)
 
     def __post_init__(self) -> None:
-        require(len(self.cost_weights) > 0, "verification.cost_weights is empty; give at least one weight.")
-        for weight in self.cost_weights:
-            positive("verification.cost_weights", weight)
-        at_least("verification.fallbacks", self.fallbacks, 0)
-        _shares("verification.way_back", self.way_back)
-        at_least("verification.steepness", self.steepness, 0)
-        at_least("verification.patience", self.patience, 0)
-        at_least("verification.plenty", self.plenty, 0)
-        require(len(self.spreads) > 0, "verification.spreads is empty; give at least one number.")
-        _shares("verification.kept", self.kept)
+        Settings.__post_init__(self)
         even = self.directions > 0 and self.directions % len(self.kept) == 0
         fact = f"verification.directions is {self.directions}"
         require(even, f"{fact}; it must be a multiple of {len(self.kept)}, as many as `kept` has.")
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierConfig:
+class FrontierConfig(Settings):
     """The cost-validity frontier on the validation split, and the cost weight for a cost budget.
 
     cost_weights  the weights that are measured
@@ -170,26 +149,21 @@ class FrontierConfig:
     enough        where the mean expected agreement is this high, more cost would buy nothing
     """
 
-    cost_weights: tuple[float, ...] = tuple(float(weight) for weight in np.geomspace(0.005, 1.5, 14))
-    records: int = 300
-    refused: float = 0.15
+    section: ClassVar[str] = "frontier."
+    cost_weights: Annotated[tuple[float, ...], every(positive)] = tuple(
+        float(weight) for weight in np.geomspace(0.005, 1.5, 14)
+    )
+    records: Size = 300
+    refused: Share = 0.15
     least: int = 20
-    candidates: int = 30
-    rounds: int = 4
-    halvings: int = 12
-    enough: float = 0.995
-
-    def __post_init__(self) -> None:
-        for weight in self.cost_weights:
-            positive("frontier.cost_weights", weight)
-        share("frontier.refused", self.refused)
-        share("frontier.enough", self.enough)
-        for name in ("records", "candidates", "rounds", "halvings"):
-            at_least(f"frontier.{name}", getattr(self, name), 1)
+    candidates: Size = 30
+    rounds: Size = 4
+    halvings: Size = 12
+    enough: Share = 0.995
 
 
 @dataclass(frozen=True, slots=True)
-class SearchMethodConfig:
+class SearchMethodConfig(Settings):
     """How every search of a model works. The switches take a part of the method away, to measure what it brings.
 
     use_ranker             only the most promising ends of paths are decoded and scored; without it, all are
@@ -204,6 +178,7 @@ class SearchMethodConfig:
     path_points            a path that is shown has at least so many steps
     """
 
+    section: ClassVar[str] = "search."
     anchors: AnchorConfig = field(default_factory=AnchorConfig)
     local: LocalSearchConfig = field(default_factory=LocalSearchConfig)
     verification: VerificationConfig = field(default_factory=VerificationConfig)
@@ -213,18 +188,11 @@ class SearchMethodConfig:
     use_linearised_steps: bool = True
     use_random_directions: bool = True
     use_fast_gradients: bool = True
-    certain: float = 0.9
-    least_typicality: float = 0.05
-    named_constraints: int = 3
-    least_gain: float = 0.02
-    path_points: int = 8
-
-    def __post_init__(self) -> None:
-        share("search.certain", self.certain)
-        share("search.least_typicality", self.least_typicality)
-        at_least("search.named_constraints", self.named_constraints, 0)
-        at_least("search.least_gain", self.least_gain, 0)
-        at_least("search.path_points", self.path_points, 1)
+    certain: Share = 0.9
+    least_typicality: Share = 0.05
+    named_constraints: Count = 3
+    least_gain: NotNegative = 0.02
+    path_points: Size = 8
 
     @classmethod
     def switches(cls) -> tuple[str, ...]:

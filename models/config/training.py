@@ -1,9 +1,9 @@
 """The settings of the training: networks, losses and schedules."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from .checks import at_least, one_of, positive, require, share
+from .checks import Count, NotNegative, Positive, Positives, Settings, Share, Size, at_least, positive, require
 
 Solver: TypeAlias = Literal["euler", "midpoint", "ralston3", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
@@ -16,24 +16,18 @@ MOST_HEADS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseConfig:
+class NoiseConfig(Settings):
     """The noise class: uniform on [-C, C]^D, `ratio` noise points a data point (tau of the paper)."""
 
-    ratio: float = 0.2
-    beta: float = 1.2
-    bound: float | None = None
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        positive("noise.ratio", self.ratio)
-        positive("noise.beta", self.beta)
-        at_least("noise.weight", self.weight, 0)
-        if self.bound is not None:
-            positive("noise.bound", self.bound)
+    section: ClassVar[str] = "noise."
+    ratio: Positive = 0.2
+    beta: Positive = 1.2
+    bound: Annotated[float | None, positive] = None
+    weight: NotNegative = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class SurrogateConfig:
+class SurrogateConfig(Settings):
     """The pair of networks. `votes` adds heads for what the black boxes say; `teachers` give them pseudo-labels.
 
     width              of the hidden layers; None leaves it to the number of training records, and
@@ -44,33 +38,23 @@ class SurrogateConfig:
     calibration_prior  how strongly slope and bias of the calibrated votes are held at 1 and 0
     """
 
-    width: int | None = None
-    heads: int | None = None
+    section: ClassVar[str] = "surrogate."
+    width: Annotated[int | None, at_least(8)] = None
+    heads: Annotated[int | None, at_least(1)] = None
     spectral: bool = False
     votes: bool = True
     teachers: bool = True
-    steps: int = 1000
-    batch: int = 256
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-4
-    queried_batch: int = 256
-    warmup: float = 0.05
-    final_rate: float = 1e-3
-    calibration_prior: float = 0.02
+    steps: Count = 1000
+    batch: Size = 256
+    learning_rate: Positive = 2e-3
+    weight_decay: NotNegative = 1e-4
+    queried_batch: Size = 256
+    warmup: Share = 0.05
+    final_rate: Share = 1e-3
+    calibration_prior: NotNegative = 0.02
 
     def __post_init__(self) -> None:
-        if self.width is not None:
-            at_least("surrogate.width", self.width, 8)
-        if self.heads is not None:
-            at_least("surrogate.heads", self.heads, 1)
-        at_least("surrogate.steps", self.steps, 0)
-        at_least("surrogate.batch", self.batch, 1)
-        positive("surrogate.learning_rate", self.learning_rate)
-        at_least("surrogate.weight_decay", self.weight_decay, 0)
-        at_least("surrogate.queried_batch", self.queried_batch, 1)
-        share("surrogate.warmup", self.warmup)
-        share("surrogate.final_rate", self.final_rate)
-        at_least("surrogate.calibration_prior", self.calibration_prior, 0)
+        Settings.__post_init__(self)
         require(self.votes or not self.teachers, "surrogate.teachers label for the head that surrogate.votes adds.")
 
     def fitted(self, records: int, members: int) -> "SurrogateConfig":
@@ -85,54 +69,43 @@ class SurrogateConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowConfig:
+class FlowConfig(Settings):
     """The velocity network and how its ODE is solved.
 
     width    of the layers that follow the path
     context  of the layers that read the request once for all paths; None: one network does both (models/velocity.py)
     """
 
-    width: int = 48
-    context: int | None = 256
+    section: ClassVar[str] = "flow."
+    width: Annotated[int, at_least(8)] = 48
+    context: Annotated[int | None, at_least(8)] = 256
     solver: Solver = "ralston3"
-    steps: int = 1
-    tolerance: float = 1e-3
+    steps: Size = 1
+    tolerance: Positive = 1e-3
     adjoint: bool = False
-    max_evaluations: int = 2000
-
-    def __post_init__(self) -> None:
-        one_of("flow.solver", self.solver, get_args(Solver))
-        at_least("flow.width", self.width, 8)
-        if self.context is not None:
-            at_least("flow.context", self.context, 8)
-        at_least("flow.steps", self.steps, 1)
-        positive("flow.tolerance", self.tolerance)
-        at_least("flow.max_evaluations", self.max_evaluations, 1)
+    max_evaluations: Size = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class LossConfig:
+class LossConfig(Settings):
     """Weights of the composite loss. lambda_cost is drawn from a range and is an input of the generator."""
 
-    valid: float = 1.0
-    cost_low: float = 0.02
-    cost_high: float = 2.0
-    density: float = 0.1
+    section: ClassVar[str] = "loss."
+    valid: NotNegative = 1.0
+    cost_low: Positive = 0.02
+    cost_high: Positive = 2.0
+    density: NotNegative = 0.1
     proxy: DensityProxy = "nce"
     path: bool = False
 
     def __post_init__(self) -> None:
-        one_of("loss.proxy", self.proxy, get_args(DensityProxy))
-        positive("loss.cost_low", self.cost_low)
-        positive("loss.cost_high", self.cost_high)
+        Settings.__post_init__(self)
         span = f"loss.cost_low is {self.cost_low} and loss.cost_high {self.cost_high}"
         require(self.cost_low <= self.cost_high, f"{span}; the low one must not be above the high one.")
-        at_least("loss.valid", self.valid, 0)
-        at_least("loss.density", self.density, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratorConfig:
+class GeneratorConfig(Settings):
     """How the generator is trained. `joint` refines the surrogate at each step, as the paper's Algorithm 1 does.
 
     constrained    the share of the requests in training that are given random constraints:
@@ -141,40 +114,29 @@ class GeneratorConfig:
     clip           the largest norm of a gradient
     """
 
-    steps: int = 900
-    epochs: int | None = None
-    batch: int = 256
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-4
-    warmup: float = 0.05
+    section: ClassVar[str] = "generator."
+    steps: Count = 900
+    epochs: Annotated[int | None, at_least(0)] = None
+    batch: Size = 256
+    learning_rate: Positive = 2e-3
+    weight_decay: NotNegative = 1e-4
+    warmup: Share = 0.05
     ema: float = 0.99
     joint: bool = False
-    constrained: float = 0.5
-    perturbation: float = 0.05
-    final_rate: float = 1e-3
-    frozen_most: float = 0.7
-    bounded_share: float = 0.2
-    clip: float = 5.0
+    constrained: Share = 0.5
+    perturbation: NotNegative = 0.05
+    final_rate: Share = 1e-3
+    frozen_most: Share = 0.7
+    bounded_share: Share = 0.2
+    clip: Positive = 5.0
 
     def __post_init__(self) -> None:
-        at_least("generator.steps", self.steps, 0)
-        if self.epochs is not None:
-            at_least("generator.epochs", self.epochs, 0)
-        at_least("generator.batch", self.batch, 1)
-        positive("generator.learning_rate", self.learning_rate)
-        at_least("generator.weight_decay", self.weight_decay, 0)
-        require(0 <= self.warmup <= 1, f"generator.warmup is {self.warmup}; it must lie in [0, 1].")
+        Settings.__post_init__(self)
         require(0 <= self.ema < 1, f"generator.ema is {self.ema}; it must lie in [0, 1).")
-        require(0 <= self.constrained <= 1, f"generator.constrained is {self.constrained}; it must lie in [0, 1].")
-        at_least("generator.perturbation", self.perturbation, 0)
-        share("generator.final_rate", self.final_rate)
-        share("generator.frozen_most", self.frozen_most)
-        share("generator.bounded_share", self.bounded_share)
-        positive("generator.clip", self.clip)
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionConfig:
+class SelectionConfig(Settings):
     """How LassoNet ranks the features, if `top_features` asks for it (models/training/feature_selection.py).
 
     rows           rank the features as well as all of them
@@ -182,23 +144,22 @@ class SelectionConfig:
     first_epochs   at most, without a penalty; then `epochs` for each penalty
     """
 
-    rows: int = 3000
-    first_penalty: float = 3.0
+    section: ClassVar[str] = "selection."
+    rows: Size = 3000
+    first_penalty: Positive = 3.0
     penalty_factor: float = 1.2
-    width: int = 64
-    first_epochs: int = 200
-    epochs: int = 40
-    batch: int = 512
+    width: Size = 64
+    first_epochs: Size = 200
+    epochs: Size = 40
+    batch: Size = 512
 
     def __post_init__(self) -> None:
-        for name in ("rows", "width", "first_epochs", "epochs", "batch"):
-            at_least(f"selection.{name}", getattr(self, name), 1)
-        positive("selection.first_penalty", self.first_penalty)
+        Settings.__post_init__(self)
         require(self.penalty_factor > 1, f"selection.penalty_factor is {self.penalty_factor}; it must be above 1.")
 
 
 @dataclass(frozen=True, slots=True)
-class RankerConfig:
+class RankerConfig(Settings):
     """The small network that ranks where paths end (models/networks/ranker.py).
 
     steps         of its training; with 0 there is none
@@ -209,31 +170,17 @@ class RankerConfig:
     most_regret   what may be lost of the best candidate's objective, in the mean at any of them; if more, it is dropped
     """
 
-    width: int = 48
-    steps: int = 2000
-    by_objective: int = 4
-    by_agreement: int = 1
-    records: int = 2000
-    candidates: int = 30
-    batch: int = 512
-    learning_rate: float = 6e-3
-    warmup: float = 0.05
-    final_rate: float = 1e-3
-    checked: int = 200
-    cost_weights: tuple[float, ...] = (0.01, 0.1, 0.6)
-    most_regret: float = 0.03
-
-    def __post_init__(self) -> None:
-        at_least("ranker.width", self.width, 8)
-        at_least("ranker.steps", self.steps, 0)
-        at_least("ranker.by_objective", self.by_objective, 1)
-        at_least("ranker.by_agreement", self.by_agreement, 0)
-        for name in ("records", "candidates", "batch", "checked"):
-            at_least(f"ranker.{name}", getattr(self, name), 1)
-        positive("ranker.learning_rate", self.learning_rate)
-        share("ranker.warmup", self.warmup)
-        share("ranker.final_rate", self.final_rate)
-        require(len(self.cost_weights) > 0, "ranker.cost_weights is empty; give at least one number.")
-        for cost_weight in self.cost_weights:
-            positive("ranker.cost_weights", cost_weight)
-        at_least("ranker.most_regret", self.most_regret, 0)
+    section: ClassVar[str] = "ranker."
+    width: Annotated[int, at_least(8)] = 48
+    steps: Count = 2000
+    by_objective: Size = 4
+    by_agreement: Count = 1
+    records: Size = 2000
+    candidates: Size = 30
+    batch: Size = 512
+    learning_rate: Positive = 6e-3
+    warmup: Share = 0.05
+    final_rate: Share = 1e-3
+    checked: Size = 200
+    cost_weights: Positives = (0.01, 0.1, 0.6)
+    most_regret: NotNegative = 0.03
