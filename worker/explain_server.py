@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from app import logs
 from app.concurrency import unless_gone
+from app.connections import BoundedProtocol, allow_descriptors
 from app.db.engine import open_database
 from app.errors import AuthenticationError, ConflictError, UnavailableError
 from app.explain import remote
@@ -144,12 +145,14 @@ def serve(settings: Settings, host: str, port: int) -> None:
     key = None if settings.worker_key is None else settings.worker_key.get_secret_value()
     if key is None and not _is_loopback(host):
         raise ConfigError(f"the explainer would be open to everyone on {host}: set RECOURSE_WORKER_KEY")
+    allow_descriptors()
     database, registry = open_database(settings.database), CollectorRegistry()
     config = uvicorn.Config(
         make_app(open_resident(settings, database, registry), key, registry),
         host=host,
         port=port,
         loop="uvloop",
+        http=BoundedProtocol,
         access_log=False,
         proxy_headers=False,
         server_header=False,

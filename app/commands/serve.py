@@ -15,6 +15,7 @@ from app import logs
 from app.auth.keyring import open_keyring
 from app.auth.service import set_up
 from app.commands.console import notes
+from app.connections import BoundedProtocol, allow_descriptors
 from app.db import migrations
 from app.db.engine import Database, open_database
 from app.explain.contract import Explainer
@@ -45,6 +46,7 @@ def serve(
     """Serve the API. With nothing configured everything runs here: SQLite, an explainer, a trainer."""
     settings = Settings()
     logs.configure(settings)
+    allow_descriptors()
     with closing(open_database(settings.database)) as database, _ending_by_itself() as told_to_end:
         prepare(settings, database)
         address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
@@ -74,6 +76,7 @@ def _serve(settings: Settings, database: Database, host: str, port: int, told_to
             host,
             port,
             loop="uvloop",
+            http=BoundedProtocol,
             access_log=False,
             log_level="warning",
             server_header=False,

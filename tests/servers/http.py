@@ -10,13 +10,22 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from app.connections import BoundedProtocol
+
 START_SECONDS = 60.0
 
 
 @contextmanager
-def serving(app: ASGIApp, at_end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Iterator[str]:
+def serving(
+    app: ASGIApp,
+    at_end: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    protocol: type[asyncio.Protocol] = BoundedProtocol,
+) -> Iterator[str]:
     """The URL of the application while it is served; it finishes what it has begun, then does `at_end` on its loop."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=5))
+    config = uvicorn.Config(
+        app, port=0, http=protocol, log_level="error", lifespan="off", timeout_graceful_shutdown=5
+    )
+    server = uvicorn.Server(config)
 
     async def serve() -> None:
         await server.serve()
