@@ -7,7 +7,6 @@ for a request that never ends or a client that never reads, nor room for others 
 import asyncio
 import resource
 from heapq import nsmallest
-from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -35,8 +34,8 @@ class BoundedProtocol(H11Protocol):
     """uvicorn's protocol on h11. Every few seconds it looks whether it waits for the client, and for how long already:
     for the headers to end, for a body that comes too slowly, for an answer that is not read.
 
-    Beyond `most` connections those that have let the server wait longest make room for new ones. A request that is being
-    answered is never given up for that.
+    Beyond `most` connections those that have let the server wait longest make room for new ones. A request whose answer
+    is being made or read is never given up for that.
     """
 
     look_seconds = LOOK_SECONDS
@@ -80,9 +79,10 @@ class BoundedProtocol(H11Protocol):
         arrived = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
         return not (answering and arrived) or self._waits > 0
 
-    def _state(self) -> tuple[Any, object, int, int]:
+    def _state(self) -> tuple[object, object, int, int]:
         """What is missing of which request, and how much came and is left to be sent."""
-        state, missing = self.conn.their_state, None
+        missing: object = None
+        state = self.conn.their_state
         if state is h11.SEND_BODY and not self.flow.read_paused:
             missing = h11.SEND_BODY
         elif state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
@@ -105,7 +105,9 @@ class BoundedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         """A tenth at once: looking through all of them for every new one would take the loop's time."""
-        opened = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
+        opened = [
+            one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()
+        ]
         if len(opened) <= self.most():
             return
         waiting = [one for one in opened if one is not self and one.waits_for_client]

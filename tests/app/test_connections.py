@@ -141,13 +141,16 @@ def test_half_sent_requests_make_room_for_new_ones() -> None:
 
 
 def test_an_answer_that_is_being_made_is_never_given_up_for_room() -> None:
-    with serving(App(), protocol=Narrow) as url, ExitStack() as stack:
-        with httpx.stream("GET", f"{url}/large") as answer:
-            pieces = answer.iter_bytes(2**20)
-            next(pieces)
-            for _ in range(40):
-                stack.enter_context(connected(url)).sendall(b"GET / HTTP/1.1\r\n")
-            assert sum(map(len, pieces)) == sum(map(len, PIECES[1:]))
+    with (
+        serving(App(), protocol=Narrow) as url,
+        ExitStack() as stack,
+        httpx.stream("GET", f"{url}/large") as answer,
+    ):
+        pieces = answer.iter_bytes(2**20)
+        next(pieces)
+        for _ in range(40):
+            stack.enter_context(connected(url)).sendall(b"GET / HTTP/1.1\r\n")
+        assert sum(map(len, pieces)) == sum(map(len, PIECES[1:]))
 
 
 def test_descriptors_are_raised_as_far_as_allowed() -> None:

@@ -22,9 +22,7 @@ def serving(
     protocol: type[asyncio.Protocol] = BoundedProtocol,
 ) -> Iterator[str]:
     """The URL of the application while it is served; it finishes what it has begun, then does `at_end` on its loop."""
-    config = uvicorn.Config(
-        app, port=0, http=protocol, log_level="error", lifespan="off", timeout_graceful_shutdown=5
-    )
+    config = uvicorn.Config(app, port=0, http=protocol, log_level="error", lifespan="off", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
 
     async def serve() -> None:

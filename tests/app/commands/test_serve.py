@@ -2,11 +2,12 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -46,6 +47,17 @@ def wait_ready(http: httpx.Client) -> None:
     assert http.get("/readyz").json()["ready"]
 
 
+def headers_taken(url: str) -> int:
+    """Bytes of endless headers that went before the connection was closed, 64 MiB if it never was."""
+    address, sent = httpx.URL(url), 0
+    with socket.create_connection((address.host, address.port or 80), timeout=SECONDS) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        with suppress(ConnectionError):
+            while sent < 2**26:
+                sent += connection.send(b"X-More: 1\r\n" * 10_000)
+    return sent
+
+
 def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
     with serve(tmp_path) as (process, url, said), httpx.Client(base_url=url, timeout=60.0) as http:
         key = (tmp_path / "admin.key").read_text().strip()
@@ -60,6 +72,7 @@ def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
         added = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=SECONDS)
         second = {"Authorization": f"Bearer {added.stdout.strip()}"}
         assert len(http.get("/keys", headers=second).json()["items"]) == 1, "its own key only"
+        assert headers_taken(url) < 2**25, "headers without end are cut off"
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0
     with pytest.raises(httpx.ConnectError):
