@@ -66,6 +66,9 @@ def registered_schema(name: str, schema: Schema, label: str | None, request: Tra
     for feature, changes in override_table(request.overrides).items():
         if feature in protected and changes.get("protected") is False:
             raise SchemaError(f"Feature '{feature}' is protected by the schema of ensemble '{name}'; it stays so.")
+        if changes.get("nullable") is True:
+            fact = f"Whether '{feature}' may be missing is for the schema of ensemble '{name}' to say"
+            raise SchemaError(f"{fact}; register that again, or leave 'nullable' out.")
     narrowed = replace(schema, label=label or schema.label).with_overrides(request.overrides)
     check_alike(name, schema, narrowed)
     return narrowed

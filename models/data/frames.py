@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..arrays import Records
 from ..errors import RecordError
 from .grid import snap
-from .records import Fault, category_text, check_names, parse_value
+from .records import Fault, category_text, check_names, one_text, parse_value
 from .schema import Feature, FeatureKind, Schema
 
 MISSING_TEXTS = (
@@ -28,9 +28,15 @@ def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
     if repeated := frame.columns[frame.columns.duplicated()].tolist():
         raise RecordError(f"The frame has the column '{repeated[0]}' twice; leave one of them out.")
     check_names(schema, [str(name) for name in frame.columns], "frame")
-    records = np.empty((len(frame), len(schema.features)))
+    records, faults = np.empty((len(frame), len(schema.features))), list[str]()
     for position, feature in enumerate(schema.features):
-        records[:, position] = _parse_column(feature, frame[feature.name])
+        parsed = _parse_column(feature, frame[feature.name])
+        if isinstance(parsed, str):
+            faults.append(parsed)
+        else:
+            records[:, position] = parsed
+    if faults:
+        raise RecordError(one_text(faults))
     return records
 
 
@@ -58,15 +64,15 @@ def plain_values(series: pd.Series) -> list[object]:
     return series.astype(object).where(series.notna(), None).tolist()
 
 
-def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64]:
-    """series (n,) -> column (n,) of the record matrix"""
+def _parse_column(feature: Feature, series: pd.Series) -> NDArray[np.float64] | str:
+    """series (n,) -> column (n,) of the record matrix, or what is wrong with it"""
     if not feature.is_categorical and holds_numbers(series := written_numbers(series)):
         return _parse_numbers(feature, series.to_numpy(dtype=np.float64, na_value=np.nan))
     column = np.empty(len(series))
     for row, value in enumerate(plain_values(series)):
         parsed = parse_value(feature, value)
         if isinstance(parsed, Fault):
-            raise _record_error(feature, parsed, row)
+            return _told(feature, parsed, row)
         column[row] = parsed
     return column
 
@@ -76,23 +82,25 @@ def holds_numbers(series: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
 
 
-def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64] | str:
     """`parse_value` for a whole column (n,): the fast path checks it at once, the slow one words the first fault."""
     near = np.clip(values, feature.lower - feature.step, feature.upper + feature.step)
     snapped = snap(near, feature.step)
     wrong = (snapped < feature.lower) | (snapped > feature.upper)
+    if not feature.nullable:
+        wrong |= np.isnan(values)
     if feature.kind is FeatureKind.INTEGER:
         wrong |= ~np.isnan(values) & (values != np.rint(values))
     if wrong.any():
         row = int(np.argmax(wrong))
         result = parse_value(feature, float(values[row]))
         assert isinstance(result, Fault)
-        raise _record_error(feature, result, row)
+        return _told(feature, result, row)
     return snapped
 
 
-def _record_error(feature: Feature, fault: Fault, row: int) -> RecordError:
-    return RecordError(f"Row {row + 1}, column '{feature.name}' {fault.reason}.")
+def _told(feature: Feature, fault: Fault, row: int) -> str:
+    return f"Row {row + 1}, column '{feature.name}' {fault.reason}."
 
 
 _CODE = re.compile(r"\s*0[0-9]+\s*")

@@ -24,6 +24,8 @@ NUMBERS = (int, float, np.integer, np.floating)
 """Concrete types: isinstance with numbers.Real takes ten times as long."""
 
 _SHOWN_CATEGORIES = 12
+MOST_NAMED = 20
+"""So many columns or faults are named in one error."""
 _brief = reprlib.Repr()
 """A value may be nested deeper than Python writes out."""
 _brief.maxstring = _brief.maxother = 100
@@ -34,6 +36,9 @@ class Fault:
     """Why a value is not allowed: the tail of a sentence that starts with where it stands."""
 
     reason: str
+
+
+MISSING = Fault("has no value; the schema does not allow a missing one, so give it")
 
 
 def category_text(value: object) -> str:
@@ -53,9 +58,9 @@ def is_missing(value: object) -> bool:
 
 
 def parse_value(feature: Feature, value: object) -> float | Fault:
-    """One value of the record matrix (a number on the grid, a category index or NaN), or what is wrong with it."""
+    """One value of the record matrix (a number, a category index or NaN), or what is wrong with it."""
     if is_missing(value):
-        return math.nan
+        return math.nan if feature.nullable else MISSING
     return _parse_category(feature, value) if feature.is_categorical else _parse_number(feature, value)
 
 
@@ -93,24 +98,51 @@ def _parse_number(feature: Feature, value: object) -> float | Fault:
 
 def check_names(schema: Schema, names: Iterable[str], what: str) -> None:
     """All features of the schema are there and nothing else, save the label; `what` is "record" or "frame"."""
-    given = set(names)
-    for name in schema.names:
-        if name not in given:
-            raise RecordError(f"The {what} has no column '{name}'; give every feature, empty where it is missing.")
+    if faults := name_faults(schema, names, what):
+        raise RecordError(" ".join(faults))
+
+
+def name_faults(schema: Schema, names: Iterable[str], what: str) -> list[str]:
+    """A sentence for the features that are not there, and one for what is no feature."""
+    given, faults = set(names), list[str]()
+    if absent := [name for name in schema.names if name not in given]:
+        faults.append(f"The {what} has no {columns_text(absent)}; give every feature, empty where it is missing.")
     if extra := sorted(given - set(schema.names) - {schema.label}):
-        raise RecordError(f"The {what} has the column '{extra[0]}', which the schema does not know; leave it out.")
+        faults.append(f"The {what} has the {columns_text(extra)}, which the schema does not know; leave it out.")
+    return faults
+
+
+def columns_text(names: Sequence[str]) -> str:
+    """How a sentence names columns: "column 'age'", "columns 'age', 'sex' and 3 more"."""
+    shown = ", ".join(f"'{name}'" for name in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"column{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
 def check_record(schema: Schema, record: Mapping[str, object]) -> Records:
-    """One record by feature name -> its row of the record matrix (1, F)."""
-    check_names(schema, record, "record")
-    row = np.empty((1, len(schema.features)))
+    """One record by feature name -> its row of the record matrix (1, F); RecordError with all that is wrong with it."""
+    row, faults, missing = np.empty((1, len(schema.features))), list[str](), list[str]()
     for position, feature in enumerate(schema.features):
-        parsed = parse_value(feature, record[feature.name])
-        if isinstance(parsed, Fault):
-            raise RecordError(f"Column '{feature.name}' {parsed.reason}.")
-        row[0, position] = parsed
+        parsed = parse_value(feature, record[feature.name]) if feature.name in record else math.nan
+        if parsed is MISSING:
+            missing.append(feature.name)
+        elif isinstance(parsed, Fault):
+            faults.append(f"Column '{feature.name}' {parsed.reason}.")
+        else:
+            row[0, position] = parsed
+    if missing:
+        named = columns_text(missing)
+        verb = "have" if len(missing) > 1 else "has"
+        faults.insert(0, f"{named[0].upper()}{named[1:]} {verb} {MISSING.reason.removeprefix('has ')}.")
+    if faults := [*name_faults(schema, record, "record"), *faults]:
+        raise RecordError(one_text(faults))
     return row
+
+
+def one_text(faults: Sequence[str]) -> str:
+    """All that is wrong, a sentence each; of very many the first ones."""
+    more = len(faults) - MOST_NAMED
+    return " ".join(faults[:MOST_NAMED]) + (f" There are {more} more such faults." if more > 0 else "")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,9 @@ from ..errors import SchemaError
 from .grid import MOST_STEPS, plain, snap_value
 from .json_fields import read_choice, read_flag, read_mapping, read_number, read_text, read_texts
 
-OVERRIDABLE = frozenset({"lower", "upper", "step", "categories", "ordered", "immutable", "protected", "direction"})
+OVERRIDABLE = frozenset(
+    {"lower", "upper", "step", "categories", "ordered", "immutable", "protected", "direction", "nullable"}
+)
 
 
 class FeatureKind(StrEnum):
@@ -141,6 +143,9 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
 
 
 def _check_covers(observed: Feature, changed: Feature) -> None:
+    if observed.nullable and not changed.nullable:
+        fact = f"Values of '{observed.name}' are missing in the training data, so 'nullable' cannot be false"
+        raise SchemaError(f"{fact}; leave it out, or drop those rows.")
     if stray := sorted(set(changed.categories) ^ set(observed.categories)):
         listed = ", ".join(stray)
         raise SchemaError(f"The categories of '{observed.name}' may be reordered, not added or left out: {listed}.")

@@ -49,12 +49,12 @@ def grid_values(feature: Feature) -> list[float]:
 
 @st.composite
 def record_matrices(draw: DrawFn, schema: Schema, missing: bool = True) -> Records:
-    """One to six records; the first one is whole, so that an encoder can be fitted to them."""
+    """One to six records, with gaps where they are allowed; the first is whole: an encoder can be fitted to them."""
     rows = draw(st.integers(1, 6))
     records = np.empty((rows, len(schema.features)))
     for j, feature in enumerate(schema.features):
         values = st.sampled_from(grid_values(feature))
-        gaps = values | st.just(np.nan) if missing else values
+        gaps = values | st.just(np.nan) if missing and feature.nullable else values
         records[:, j] = [draw(values), *(draw(gaps) for _ in range(rows - 1))]
     return records
 

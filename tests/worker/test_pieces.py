@@ -291,6 +291,13 @@ def test_what_the_lender_protects_no_training_sets_free(site: Site) -> None:
         registered_schema("scores", schema, None, lifted)
 
 
+def test_only_the_lender_says_whether_a_value_may_be_missing(site: Site) -> None:
+    schema = infer_schema(loans(ROWS).frame, "decision")
+    widened = changed(site.request, overrides={"features": {"income": {"nullable": True}}})
+    with pytest.raises(SchemaError, match="Whether 'income' may be missing is for the schema of ensemble 'scores'"):
+        registered_schema("scores", schema, None, widened)
+
+
 def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
     """The ensemble reads a category by its number: another order would ask about another applicant."""
     schema = infer_schema(loans(ROWS).frame, "decision")

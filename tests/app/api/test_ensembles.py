@@ -96,6 +96,15 @@ def test_a_query_past_the_limit_is_refused(service: Service, body: dict[str, Any
     assert len(service.server.lender.requests) == seen
 
 
+def test_a_record_without_a_value_that_is_needed_is_not_put_to_the_models(
+    service: Service, body: dict[str, Any]
+) -> None:
+    service.admin.post("/ensembles", json=body)
+    told = service.client.post("/ensembles/scores/predict", json={"records": [{"income": None}, {"income": 1}]}).json()
+    assert "'income' has no value" in told["predictions"][0]["error"]
+    assert (told["predictions"][1]["error"], told["charged"]) == (None, 1)
+
+
 def test_models_that_do_not_answer(service: Service, body: dict[str, Any]) -> None:
     body["endpoints"][0]["model"] = "status_500"
     service.admin.post("/ensembles", json=body)

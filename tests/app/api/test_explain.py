@@ -138,6 +138,19 @@ def test_a_bad_record_and_its_neighbours(lender: Lender, lending: Lending) -> No
     assert [one["status"] for one in mixed[1:3]] == ["error", "error"]
 
 
+def test_a_record_without_values_that_the_models_need_is_no_good_record(lender: Lender, lending: Lending) -> None:
+    """Without them 90 of 200 refused applicants were told that they are approved already."""
+    empty = dict.fromkeys(("income", "late_payments", "debt_ratio"))
+    body = order(lending, 2) | {"records": [lending.refused[0] | empty, lending.refused[0] | {"savings": None}]}
+    wrong, fine = answers(lender.client.post("/explain", json=body))
+    assert (wrong["status"], wrong["error"]) == (
+        "error",
+        "Columns 'income', 'late_payments', 'debt_ratio' have no value; the schema does not allow a missing one, "
+        "so give it.",
+    )
+    assert fine["status"] != "error"
+
+
 @pytest.mark.parametrize(
     ("changes", "expected", "reason"),
     [

@@ -135,13 +135,19 @@ def test_a_bad_record_leaves_the_others_their_answers(explain: Callable[..., Out
     records.loc[2, "income"] = 10**9
     records.loc[3, "income"] = "plenty"
     records.loc[4, "savings"] = "inf"
+    records.loc[3, ["debt_ratio", "late_payments"]] = None
     outcome = explain(records, "--json")
     answers = json.loads(outcome.out)["explanations"]
     assert outcome.code == 2
     errors = [answer["error"] for answer in answers]
     assert errors[0] is errors[5] is None
     assert answers[0]["counterfactuals"]
-    named = (("'housing'", "'castle'"), ("'income'", "1000000000"), ("'income'", "'plenty'"), ("'savings'", "infinite"))
+    named = (
+        ("'housing'", "'castle'"),
+        ("'income'", "1000000000"),
+        ("'income'", "'plenty'", "'late_payments', 'debt_ratio' have no value"),
+        ("'savings'", "infinite"),
+    )
     for error, parts in zip(errors[1:5], named, strict=True):
         assert all(part in error for part in parts), error
     clean = json.loads(explain(refused, "--json").out)["explanations"]
