@@ -62,7 +62,7 @@ lint: setup
 
 # Before each commit: what is wrong shows within a minute and a half.
 check: lint
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 # Everything. On a machine that is many times slower, RECOURSE_TEST_PATIENCE=10 makes every bound longer.
 test: lint $(MLSERVER)/.installed

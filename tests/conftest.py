@@ -17,7 +17,11 @@ settings.load_profile("suite")
 SLOW = (
     "tests/system/",
     "tests/worker/",
+    "tests/app/api/test_restart.py",
+    "tests/app/commands/test_demo.py",
+    "tests/app/commands/test_serve.py",
     "tests/app/ensembles/test_mlserver.py",
+    "tests/app/ledger/test_race.py",
     "tests/benchmarks/experiments/",
     "tests/benchmarks/test_quality.py",
     "tests/benchmarks/test_speed.py",

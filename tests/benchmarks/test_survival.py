@@ -58,12 +58,14 @@ def test_a_row_has_the_promised_keys_and_counts_what_was_asked(material: Materia
     assert one["queries"] == 0 and one["asked"] in {share / 10 for share in range(11)}
 
 
+@pytest.mark.slow
 def test_the_nearest_agreed_record_is_accepted_by_all_and_dearer_than_nothing(material: Material) -> None:
     row, _ = measure(material, "nearest-agreed")
     assert (row["asked"], row["answered"]) == (1.0, 1.0) and row["cost"] > 0
     assert row["queries_train"] == len(material.free.training)
 
 
+@pytest.mark.slow
 def test_a_record_without_an_answer_survives_nowhere(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     found = METHODS["nearest-agreed"](material)
     half = replace(found, answered=np.arange(10) < 5)

@@ -130,7 +130,7 @@ STRAY = {
 }
 
 
-@pytest.mark.parametrize("parquet", [False, True])
+@pytest.mark.parametrize("parquet", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", ["approved", None])
 @pytest.mark.parametrize("stray", STRAY)
 def test_numbers_with_a_stray_text_are_refused(service: Service, stray: str, label: str | None, parquet: bool) -> None:
@@ -167,6 +167,7 @@ def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -
     assert (answer.status_code, "when unpacked" in answer.text) == (413, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.list_(pa.string())], ids=str)
 def test_a_parquet_bomb_that_says_nothing_of_itself(service: Service, kind: pa.DataType) -> None:
     """A value that stands once in the file, and in hundreds of rows."""

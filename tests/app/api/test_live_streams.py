@@ -58,7 +58,10 @@ def test_a_tenant_has_so_many_streams_and_no_more(service: Service, paths: tuple
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["job", "budgets"])
-def test_a_revoked_key_ends_its_streams(service: Service, paths: tuple[str, str], which: int) -> None:
+def test_a_revoked_key_ends_its_streams(
+    service: Service, paths: tuple[str, str], which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "CHECK_SECONDS", 0.1)
     (key,) = [one for one in service.admin.get("/keys").json()["items"] if one["role"] == "viewer"]
     with listening(service.viewer, paths[which]) as lines:
         assert service.admin.delete(f"/keys/{key['id']}").status_code == 204

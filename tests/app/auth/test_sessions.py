@@ -7,6 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from app import concurrency
 from app.auth import principals
 from app.auth.principals import Principal
 from app.dashboard.rendering import STATIC, asset_url
@@ -14,6 +15,7 @@ from app.db.engine import Database
 from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
+from tests.app.api.conftest import client as client_of
 from tests.app.api.rows import add_ensemble
 from tests.app.api.test_live_streams import listening, wait_for_the_end
 
@@ -25,7 +27,7 @@ PAGES = ("/", "/explain", "/models", "/jobs", "/keys")
 
 @contextmanager
 def sign_in(service: Service, role: Role = Role.ADMIN) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.server.url, timeout=60.0) as client:
+    with client_of(service.server.url, None) as client:
         assert client.post("/sign-in", data={"key": service.keys[role]}).status_code == 303
         yield client
 
@@ -100,7 +102,10 @@ def test_signing_out_ends_the_session_wherever_its_cookie_is(service: Service) -
         assert other.get("/jobs").status_code == 200, "another session of the same key goes on"
 
 
-def test_signing_out_ends_the_session_s_streams(service: Service, database: Database) -> None:
+def test_signing_out_ends_the_session_s_streams(
+    service: Service, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "CHECK_SECONDS", 0.1)
     add_ensemble(database, service.tenant_id)
     with sign_in(service) as client, listening(client, "/dashboard/budget-events") as lines:
         cookies = {principals.COOKIE: client.cookies[principals.COOKIE]}
@@ -153,7 +158,7 @@ def test_assets_are_kept_for_ever_under_their_hash(service: Service) -> None:
 def test_behind_a_proxy_with_tls_the_cookie_is_a_secure_one(service: Service) -> None:
     """The service itself hears http only; the browser names the page that it signs in from."""
     host = httpx.URL(service.server.url).netloc.decode()
-    with httpx.Client(base_url=service.server.url, timeout=60.0) as client:
+    with client_of(service.server.url, None) as client:
         for scheme, secure in (("http", False), ("https", True)):
             headers = {"Origin": f"{scheme}://{host}"}
             answer = client.post("/sign-in", data={"key": service.keys[Role.ADMIN]}, headers=headers)

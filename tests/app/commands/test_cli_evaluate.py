@@ -20,6 +20,7 @@ def run(tmp_path: Path) -> Outcome:
     return recourse("evaluate", tmp_path / "moons.csv", "--label", "label", "--seeds", "0,2", *HURRY, "--json")
 
 
+@pytest.mark.slow
 def test_evaluation_measures_the_three_methods_for_each_seed(run: Outcome) -> None:
     assert run.code == 0, run.err
     document = json.loads(run.out)
@@ -47,6 +48,7 @@ def test_survival_asks_models_that_nobody_asked() -> None:
     assert "survival, other families:" in outcome.err and "models" in outcome.err
 
 
+@pytest.mark.slow
 def test_the_papers_figures_stand_beside_ours() -> None:
     outcome = recourse("evaluate", "moons", "--seeds", "0", *HURRY)
     assert outcome.code == 0, outcome.err

@@ -59,6 +59,7 @@ def test_a_file_that_says_it_is_small_is_not_unpacked_here(tmp_path: Path) -> No
         read_parquet(tmp_path / "lie", LIMITS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpack_nothing")
 def test_a_batch_past_all_memory_ends_the_child_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted after each batch would come too late."""
@@ -75,6 +76,7 @@ def test_a_file_that_takes_for_ever_is_refused(tmp_path: Path, monkeypatch: pyte
         read_parquet(tmp_path / "table", LIMITS)
 
 
+@pytest.mark.slow
 def test_a_large_honest_file_is_read_within_the_child_s_memory(tmp_path: Path) -> None:
     table = pa.table({f"c{n}": pa.array(range(200_000), type=pa.float64()) for n in range(50)})
     pq.write_table(table, tmp_path / "table")

@@ -186,6 +186,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return promise.is_open and promise.fence == reservation.fence
 
 
+@pytest.mark.parametrize("database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 def test_any_interleaving_keeps_the_invariant(database: Database) -> None:
     machine = type("Machine", (LedgerMachine,), {"database": database})
     run_state_machine_as_test(

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -88,9 +87,16 @@ def test_a_changed_file_is_an_artifact_error(folder: Path, path: str, content: s
         load_ensemble(folder)
 
 
+def dump(model: object, path: Path) -> None:
+    """As a member is written; skops takes seconds to import, which no other test should wait for."""
+    import skops.io
+
+    skops.io.dump(model, path)
+
+
 def test_another_model_in_place_of_a_member_is_refused(folder: Path) -> None:
     other = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
-    skops.io.dump(other, folder / "knn" / "knn.skops")
+    dump(other, folder / "knn" / "knn.skops")
     with pytest.raises(ArtifactError, match="holds a LogisticRegression, not a KNeighborsClassifier"):
         load_ensemble(folder)
 
@@ -98,7 +104,7 @@ def test_another_model_in_place_of_a_member_is_refused(folder: Path) -> None:
 def test_a_type_that_is_not_trusted_is_refused(folder: Path) -> None:
     model = KNeighborsClassifier(1).fit([[0.0], [1.0]], [0, 1])
     model.stranger = Stranger()
-    skops.io.dump(model, folder / "knn" / "knn.skops")
+    dump(model, folder / "knn" / "knn.skops")
     with pytest.raises(ArtifactError, match=r"not allowed.*Stranger"):
         load_ensemble(folder)
 

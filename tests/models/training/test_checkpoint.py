@@ -64,6 +64,7 @@ def digest_of(model: RecourseModel, folder: Path) -> str:
     return save_model(model, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_same_bits_wherever_it_was_interrupted(task: Task, tmp_path: Path, variant: str) -> None:
     config, lender, shelf = VARIANTS[variant](CONFIG), Scorecards(task.encoder), Shelf(tmp_path)

@@ -55,11 +55,11 @@ def weights_of(model: RecourseModel) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("limit", [0, 7, 50, 10_000])
 def test_the_limit_holds_and_nothing_is_asked_twice(small_task: Task, limit: int) -> None:
-    config = replace(MICRO, distill=DistillConfig(rounds=20, queries=24, surrogate_steps=1, generator_steps=1))
+    config = replace(MICRO, distill=DistillConfig(rounds=8, queries=24, surrogate_steps=1, generator_steps=1))
     lender = Scorecards(small_task.encoder)
     model = train_on(small_task, config, lender, limit=limit)
-    assert lender.count <= min(limit, 480)
-    assert lender.count >= min(limit, 480) * 0.5
+    assert lender.count <= min(limit, 192)
+    assert lender.count >= min(limit, 192) * 0.5
     assert model.queries == lender.count
     asked = np.concatenate(lender.asked) if lender.asked else np.empty((0, 2))
     assert len(np.unique(asked, axis=0)) == lender.count
