@@ -290,7 +290,8 @@ def _block(name: str, answer: "Finding", target: str) -> RenderableType:
     if answer.error is not None:
         heading.append(f": {answer.error}")
     elif answer.status == "already_target":
-        heading.append(f": it is '{target}' already, nothing needs to change")
+        models = "the models were asked" if answer.queries else "as expected without asking the models"
+        heading.append(f": it is '{target}' already, {models}; nothing needs to change")
     if answer.diagnosis is not None:
         parts.append(_diagnosis(answer.diagnosis))
     for number, found in enumerate(answer.counterfactuals, start=1):
@@ -311,8 +312,7 @@ def _counterfactual(found: "Counterfactual", nearest: bool) -> list[RenderableTy
     for change in found.changes:
         table.add_row(change.feature, _show(change.before), _show(change.after))
     figures = f"cost {found.cost:.2f}, expected agreement {found.expected_agreement:.0%}, {_place(found)}"
-    parts: list[RenderableType] = [table] if found.changes else [Text("Nothing needs to change.")]
-    parts += [Text(_vote_sentence(found)), Text(figures)]
+    parts: list[RenderableType] = [table, Text(_vote_sentence(found)), Text(figures)]
     if found.votes:
         accepting = ", ".join(vote.model for vote in found.votes if vote.accepts is True) or "nobody"
         refusing = ", ".join(vote.model for vote in found.votes if vote.accepts is False) or "nobody"
@@ -337,6 +337,7 @@ def _place(found: "Counterfactual") -> str:
 
 
 def _show(value: "Value") -> str:
+    """With all its digits: two values that differ are shown apart."""
     if value is None:
         return "missing"
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e5 else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -77,7 +77,7 @@ def plain_name(name: str) -> str:
 
 
 def plain_value(value: object) -> str:
-    """A feature's value as its owner writes it; a missing one is said to be."""
+    """A feature's value as its owner writes it, with all its digits; a missing one is said to be."""
     if value is None:
         return "not known"
     if isinstance(value, bool):
@@ -85,7 +85,7 @@ def plain_value(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.10g}" if value != int(value) else f"{int(value):,}"
+        return f"{value:,.15g}" if value != int(value) else f"{int(value):,}"
     return str(value)
 
 

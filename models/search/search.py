@@ -4,26 +4,26 @@ The answer to a record depends on the model, the record, the target, the constra
 records of the batch (METHOD.md, section 6.7).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Floats, Records, Targets
 from ..config import SearchConfig
-from ..data.records import from_records
 from ..ensemble.protocol import Ensemble, charges_of
-from ..ensemble.votes import beta_lower_bound
+from ..ensemble.votes import agreement, answered, votes
 from ..errors import ConfigError, SolverError, TargetError
 from ..model import RecourseModel
 from ..space.constraints import Constraints, prepare, violations
 from ..space.feasible import FeasibleSet
-from .answers import Binding, Change, Counterfactual, Explanation, Status, Vote
+from .answers import Explanation, Status
 from .candidates import Candidates, generate, generate_with_origin
-from .diagnosis import binding_constraints, diagnose
-from .scoring import LogitGradient, is_trusted, typicality
+from .explanations import Answer, AsItIs, expects_enough, explanations
+from .local_search import count_changes
+from .scoring import LogitGradient
 from .selection import best_at_cost_weight, freeze_main_change, weight_path
-from .verification import Verified, confirm, verify
+from .verification import TOLERANCE, verify
 
 
 def target_codes(model: RecourseModel, target: str, count: int) -> Targets:
@@ -82,16 +82,6 @@ def explain(
     return answers
 
 
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """One answer a record (n, 1); `verified` where the ensemble was asked, queries (n,); given (n,): there is one."""
-
-    chosen: Candidates
-    verified: Verified | None
-    queries: NDArray[np.intp]
-    given: NDArray[np.bool_]
-
-
 def search(
     model: RecourseModel,
     target: Targets,
@@ -105,7 +95,7 @@ def search(
     2. Records that are in the target class already need no answer.
     3. The best candidate: by the surrogate, or verified with the ensemble. For a further answer, the main change of
        those before is frozen and the search begins anew.
-    4. No answer leaves with a broken constraint.
+    4. No answer leaves with a broken constraint, and none that changes nothing.
 
     Targets and constraints may differ from record to record: `models.space.constraints.join` brings them together.
     """
@@ -118,44 +108,51 @@ def search(
     candidates, expected, gradients = generate_with_origin(
         model, target, feasible, config.candidates, config.seed, weight
     )
-    already, asked, paid = _already(model, expected, target, feasible, config, ensemble)
-    answers: list[_Answer] = []
-    open_to, left, possible = feasible, np.where(already, 0, config.max_queries - asked), ~already
+    own = _as_it_is(model, expected, target, feasible, config, ensemble)
+    answers: list[Answer] = []
+    open_to, left, possible = feasible, np.where(own.already, 0, config.max_queries - own.queries), ~own.already
     for position in range(config.k):
         if position:
             open_to, possible = freeze_main_change(model, answers[-1].chosen, open_to)
             candidates, gradients = generate(model, target, open_to, config.candidates, config.seed, weight), None
         share = left // (config.k - position)
-        answer = _best_answer(model, candidates, gradients, target, open_to, config, ensemble, share)
+        answer = _best_answer(model, candidates, gradients, target, open_to, own, config, ensemble, share)
         left = left - answer.queries
         usable = _worth_giving(answer, config.min_expected_agreement) if position else possible
-        answers.append(replace(answer, given=possible & usable))
+        answers.append(replace(answer, given=possible & usable & answer.changed))
     _check_exact(model, feasible, answers)
-    found = _explanations(model, target, feasible, already, asked, answers, config, ensemble)
-    charged = paid + sum(answer.verified.charged for answer in answers if answer.verified is not None)
+    members = () if ensemble is None else ensemble.member_names
+    found = explanations(model, target, feasible, own, answers, config, members)
+    charged = own.charged + sum(answer.verified.charged for answer in answers if answer.verified is not None)
     return [replace(one, charged=int(cost)) for one, cost in zip(found, charged, strict=True)]
 
 
-def _already(
+def _as_it_is(
     model: RecourseModel,
     expected: Floats,
     target: Targets,
     feasible: FeasibleSet,
     config: SearchConfig,
     ensemble: Ensemble | None,
-) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
-    """Which records are in the target class already (n,), the queries that it took to know (n,), and their cost (n,)
+) -> AsItIs:
+    """Which records are in the target class already.
 
     Where the ensemble can be asked, it decides and not the surrogate; it is asked only where that is likely.
     """
-    likely = (expected >= model.config.search.certain) & feasible.own_fits().all(axis=1)
-    asked, paid = np.zeros((2, len(target)), dtype=np.intp)
-    if ensemble is None or not likely.any():
-        return likely, asked, paid
-    rows = np.flatnonzero(likely)
-    likely[rows] = confirm(ensemble, feasible.origin[rows], target[rows]) >= config.min_agreement - 1e-9
-    asked[rows], paid[rows] = 1, charges_of(ensemble, len(rows))
-    return likely, asked, paid
+    count = len(target)
+    fits: NDArray[np.bool_] = np.asarray(feasible.own_fits().all(axis=1))
+    likely = (expected >= model.config.search.certain) & fits
+    share = np.full(count, np.nan)
+    said, heard = np.zeros((2, 0 if ensemble is None else len(ensemble.member_names), count), dtype=np.bool_)
+    asked, paid = np.zeros((2, count), dtype=np.intp)
+    if ensemble is not None and likely.any():
+        rows = np.flatnonzero(likely)
+        answer = ensemble.predict_proba(feasible.origin[rows])
+        share[rows] = agreement(answer, target[rows])
+        said[:, rows], heard[:, rows] = votes(answer, target[rows]), answered(answer)
+        likely[rows] = share[rows] >= config.min_agreement - TOLERANCE
+        asked[rows], paid[rows] = 1, charges_of(ensemble, len(rows))
+    return AsItIs(likely, fits, expected, said, heard, share, asked, paid)
 
 
 def _best_answer(
@@ -164,34 +161,75 @@ def _best_answer(
     gradients: LogitGradient | None,
     target: Targets,
     feasible: FeasibleSet,
+    own: AsItIs,
     config: SearchConfig,
     ensemble: Ensemble | None,
     limit: NDArray[np.intp],
-) -> _Answer:
+) -> Answer:
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
-    everyone = np.ones(len(target), dtype=np.bool_)
     if ensemble is None:
-        weight, least = np.full(len(target), config.cost_weight), config.min_expected_agreement
-        rounds, starts = config.polish_rounds, config.polish_starts
-        chosen = best_at_cost_weight(model, candidates, target, feasible, weight, least, rounds, starts, gradients)
-        return _Answer(chosen, None, np.zeros_like(limit), everyone)
+        return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
     levels = weight_path(model, candidates, target, feasible, config.polish_rounds)
     most_agreed = np.argsort(-candidates.agreement, axis=1, kind="stable")
     fallbacks = candidates.take(most_agreed[:, : model.config.search.verification.fallbacks])
     verified = verify(model, levels, fallbacks, target, feasible, ensemble, config.min_agreement, limit)
-    return _Answer(verified.best, verified, verified.queries, everyone)
+    changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
+    more = ~(verified.agreement <= known + TOLERANCE)
+    better = changed & np.where(verified.queries > 0, more, _expects_more(verified.best, own))
+    return Answer(verified.best, verified, verified.queries, changed, better, given=changed)
 
 
-def _worth_giving(answer: _Answer, min_expected_agreement: float) -> NDArray[np.bool_]:
+def _expected_answer(
+    model: RecourseModel,
+    candidates: Candidates,
+    gradients: LogitGradient | None,
+    target: Targets,
+    feasible: FeasibleSet,
+    own: AsItIs,
+    config: SearchConfig,
+    queries: NDArray[np.intp],
+) -> Answer:
+    """The best answer (n, 1) by the surrogate alone.
+
+    Where that is no better than the record as it is, of which nobody is certain, the best of what is certain; unless
+    the decision is the cost weight's alone.
+    """
+    weight, floor = np.full(len(target), config.cost_weight), config.min_expected_agreement
+    rounds, starts = config.polish_rounds, config.polish_starts
+    chosen = best_at_cost_weight(model, candidates, target, feasible, weight, floor, rounds, starts, gradients)
+    better = _changed(chosen, feasible) & _expects_more(chosen, own)
+    rows = np.flatnonzero(~own.already & ~better & expects_enough(chosen, floor) & (floor > 0))
+    if len(rows):
+        certain = max(floor, model.config.search.certain)
+        some, wanted, within = candidates.take_rows(rows), target[rows], feasible.rows(rows)
+        found = best_at_cost_weight(model, some, wanted, within, weight[rows], certain, rounds, starts)
+        chosen = chosen.replace_rows(rows, found)
+    changed = _changed(chosen, feasible)
+    return Answer(chosen, None, queries, changed, changed & _expects_more(chosen, own), given=changed)
+
+
+def _changed(chosen: Candidates, feasible: FeasibleSet) -> NDArray[np.bool_]:
+    """chosen (n, 1) -> whether each differs from the record (n,)"""
+    changed: NDArray[np.bool_] = count_changes(chosen.records[:, 0], feasible.origin) > 0
+    return changed
+
+
+def _expects_more(chosen: Candidates, own: AsItIs) -> NDArray[np.bool_]:
+    """chosen (n, 1) -> whether more agreement is expected than of the record as it is, where it may stay so (n,)"""
+    more: NDArray[np.bool_] = ~own.fits | (chosen.agreement[:, 0] > own.expected)
+    return more
+
+
+def _worth_giving(answer: Answer, min_expected_agreement: float) -> NDArray[np.bool_]:
     """Whether a further answer is expected to hold (n,), and most of the models did not refuse it when asked."""
-    expected: NDArray[np.bool_] = answer.chosen.agreement[:, 0] >= min_expected_agreement
+    expected: NDArray[np.bool_] = answer.better & (answer.chosen.agreement[:, 0] >= min_expected_agreement)
     if answer.verified is None:
         return expected
     refused: NDArray[np.bool_] = (answer.verified.queries > 0) & (answer.verified.agreement <= 0.5)
     return expected & ~refused
 
 
-def _check_exact(model: RecourseModel, feasible: FeasibleSet, answers: list[_Answer]) -> None:
+def _check_exact(model: RecourseModel, feasible: FeasibleSet, answers: list[Answer]) -> None:
     """No answer leaves with a broken constraint, whatever happened before."""
     for answer in answers:
         broken = violations(model.encoder.schema, feasible.origin, answer.chosen.records[:, 0], feasible)
@@ -200,87 +238,3 @@ def _check_exact(model: RecourseModel, feasible: FeasibleSet, answers: list[_Ans
             raise SolverError(
                 f"The answer to row {row + 1} breaks a constraint on '{model.encoder.schema.names[feature]}'."
             )
-
-
-def _explanations(
-    model: RecourseModel,
-    target: Targets,
-    feasible: FeasibleSet,
-    already: NDArray[np.bool_],
-    asked: NDArray[np.intp],
-    answers: list[_Answer],
-    config: SearchConfig,
-    ensemble: Ensemble | None,
-) -> list[Explanation]:
-    """The answers in the words of the service."""
-    members = ensemble.member_names if ensemble is not None else ()
-    statuses = [_status(answers[0], row, bool(already[row]), config) for row in range(len(target))]
-    lost = np.flatnonzero([status is Status.INFEASIBLE for status in statuses])
-    binding = dict(zip(lost.tolist(), _bindings(model, answers[0], target, feasible, lost), strict=True))
-    explanations = []
-    for row, status in enumerate(statuses):
-        given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
-        queries = int(asked[row]) + sum(int(answer.queries[row]) for answer in answers)
-        found = tuple(_counterfactual(model, answer, row, int(target[row]), feasible, members) for answer in given)
-        diagnosis = None
-        if status is Status.INFEASIBLE:
-            first = found[0]
-            share = first.expected_agreement if first.agreement is None else first.agreement
-            dissenting = tuple(vote.model for vote in first.votes if vote.accepts is False)
-            wanted = config.min_agreement if ensemble is not None else config.min_expected_agreement
-            diagnosis = diagnose(share, first.agreement is not None, dissenting, binding[row], wanted)
-        explanations.append(Explanation(status, found, queries, diagnosis))
-    return explanations
-
-
-def _bindings(
-    model: RecourseModel, answer: _Answer, target: Targets, feasible: FeasibleSet, rows: NDArray[np.intp]
-) -> list[tuple[Binding, ...]]:
-    if not len(rows):
-        return []
-    return binding_constraints(model, answer.chosen.take_rows(rows), target[rows], feasible.rows(rows))
-
-
-def _status(answer: _Answer, row: int, already: bool, config: SearchConfig) -> Status:
-    if already:
-        return Status.ALREADY_TARGET
-    if answer.verified is not None and answer.verified.queries[row]:
-        if answer.verified.found[row]:
-            return Status.ROBUST if answer.chosen.cost[row, 0] > 0 else Status.ALREADY_TARGET
-        return Status.VALID if answer.verified.agreement[row] > 0.5 else Status.INFEASIBLE
-    return (
-        Status.VALID
-        if answer.chosen.agreement[row, 0] >= max(config.min_expected_agreement, 0.5)
-        else Status.INFEASIBLE
-    )
-
-
-def _counterfactual(
-    model: RecourseModel, answer: _Answer, row: int, target: int, feasible: FeasibleSet, members: tuple[str, ...]
-) -> Counterfactual:
-    """The answer to one record, in raw values."""
-    schema = model.encoder.schema
-    before, after = from_records(schema, np.stack([feasible.origin[row], answer.chosen.records[row, 0]]))
-    changes = tuple(Change(name, before[name], after[name]) for name in schema.names if before[name] != after[name])
-    votes: tuple[Vote, ...] = ()
-    share: float | None = None
-    bound: float | None = None
-    if answer.verified is not None and answer.verified.queries[row]:
-        said, heard = answer.verified.votes[:, row], answer.verified.answered[:, row]
-        votes = tuple(Vote(name, bool(s) if h else None) for name, s, h in zip(members, said, heard, strict=True))
-        share = float(answer.verified.agreement[row])
-        bound = beta_lower_bound(int(said.sum()), int((heard & ~said).sum()))
-    density = float(answer.chosen.density[row, 0])
-    typical = typicality(model, target, density)
-    return Counterfactual(
-        record=after,
-        changes=changes,
-        cost=float(answer.chosen.cost[row, 0]),
-        density=density,
-        typicality=typical,
-        trusted=is_trusted(model, density, typical),
-        expected_agreement=float(answer.chosen.agreement[row, 0]),
-        votes=votes,
-        agreement=share,
-        lower_bound=bound,
-    )

@@ -13,14 +13,14 @@ from itertools import cycle
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Floats, Probabilities, Records, Targets
+from ..arrays import Floats, Probabilities, Targets
 from ..config import VerificationConfig
 from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..model import RecourseModel
 from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure
-from .local_search import moves_of
+from .local_search import count_changes, moves_of
 
 TOLERANCE = 1e-9
 """Shares of votes and costs that differ by less are equal."""
@@ -33,6 +33,7 @@ class Verified:
     found      (n,)    whether the agreement was reached
     votes      (m, n)  of the best; answered (m, n) says whose
     agreement  (n,)    of the best, NaN where nothing was asked
+    unchanged  (n,)    the agreement of the record as it is, NaN where that was not asked
     queries    (n,)    how many records were put to the ensemble
     charged    (n,)    how many of them were new to it, and cost a query
     """
@@ -42,6 +43,7 @@ class Verified:
     votes: NDArray[np.bool_]
     answered: NDArray[np.bool_]
     agreement: Floats
+    unchanged: Floats
     queries: NDArray[np.intp]
     charged: NDArray[np.intp]
 
@@ -59,8 +61,11 @@ def verify(
     """The cheapest candidate that was found to have the agreement `wanted`, or the one that came nearest to it.
 
     levels (n, L) by rising expected agreement; fallbacks (n, s), other candidates; at most limit (n,) queries a record
+    Where nothing may be asked, the first level that changes something.
     """
-    search = Verification(model, levels, target, feasible, ensemble, wanted, limit)
+    changed = count_changes(levels.records, feasible.origin[:, None]) > 0
+    start = levels.take(changed.argmax(axis=1)[:, None])
+    search = Verification(model, start, target, feasible, ensemble, wanted, limit)
     search.bisect(levels)
     search.try_fallbacks(fallbacks)
     search.shrink()
@@ -88,7 +93,7 @@ class Verification:
         count, members = len(start.cost), len(ensemble.member_names)
         self.best = start.take(np.zeros((count, 1), dtype=np.intp))
         self.found = np.zeros(count, dtype=np.bool_)
-        self.agreement = np.full(count, np.nan)
+        self.agreement, self.unchanged = np.full((2, count), np.nan)
         self.votes = np.zeros((members, count), dtype=np.bool_)
         self.answered = np.zeros((members, count), dtype=np.bool_)
         self.queries = np.zeros(count, dtype=np.intp)
@@ -103,7 +108,7 @@ class Verification:
         return self.queries < self.limit
 
     def result(self) -> Verified:
-        kept = self.votes, self.answered, self.agreement
+        kept = self.votes, self.answered, self.agreement, self.unchanged
         return Verified(self.found, self.best, *kept, self.queries, self.charged)
 
     def bisect(self, levels: Candidates) -> None:
@@ -182,6 +187,8 @@ class Verification:
         """
         share = agreement(said, self.target[rows])
         holds: NDArray[np.bool_] = share >= self.wanted - TOLERANCE
+        same = count_changes(asked.records[:, 0], self.feasible.origin[rows]) == 0
+        self.unchanged[rows[same]] = share[same]
         found, known = self.found[rows], np.where(np.isnan(self.agreement[rows]), -1.0, self.agreement[rows])
         cheaper = asked.cost[:, 0] < self.best.cost[rows, 0]
         better = np.where(holds & found, cheaper, (holds & ~found) | (~found & (share > known)))
@@ -228,11 +235,6 @@ def _measured(model: RecourseModel, points: Floats, target: Targets, feasible: F
     count, each, width = points.shape
     decoded = model.encoder.decode(points.reshape(-1, width), feasible=feasible.repeat(each))
     return measure(model, decoded.reshape(count, each, -1), target, model.encoder.encode(feasible.origin))
-
-
-def confirm(ensemble: Ensemble, records: Records, target: Targets) -> NDArray[np.float64]:
-    """The agreement of the ensemble on records (n, F) -> (n,)"""
-    return agreement(ensemble.predict_proba(records), target)
 
 
 def random_directions(

@@ -21,7 +21,7 @@ const heading = (status) => ({ robust: "There is a way", valid: "There is a like
 
 function verdict(one, asked) {
   const best = one.counterfactuals[0];
-  if (one.status === "already_target") return `The models say “${asked.target}” as things are.`;
+  if (one.status === "already_target") return one.queries ? `As many of the models as you asked for say “${asked.target}” as things are.` : `We expect the models to say “${asked.target}” as things are. They were not asked.`;
   if (one.status === "infeasible") return "Nothing that this applicant may change is enough.";
   if (!best) return "Mend the record and try again.";
   const things = best.changes.length === 1 ? "one thing changes" : `${best.changes.length} things change`;
@@ -43,7 +43,7 @@ function way(found, status, name, version, asked) {
   const moved = new Set(found.changes.map((change) => change.feature));
   const kept = asked.constraints.immutable.filter((name) => !moved.has(name));
   return make("article", { class: "card" }, make("h3", {}, name || (lost ? "The best that was found" : "What would have to change")),
-    found.changes.length ? found.changes.map((change) => movement(change, schema.features.find((one) => one.name === change.feature))) : make("p", {}, lost ? "No change brings the applicant nearer." : "Nothing."),
+    found.changes.map((change) => movement(change, schema.features.find((one) => one.name === change.feature))),
     kept.length ? make("p", { class: "hint", "data-kept": true }, `Kept as it is, as you asked: ${kept.map(plainName).join(", ")}.`) : null,
     make("h4", {}, "What each model says"), votes(found, lost),
     make("h4", {}, "Is it realistic?"),
@@ -75,7 +75,7 @@ function movement(change, feature) {
 function difference(change) {
   if (typeof change.from !== "number" || typeof change.to !== "number") return "";
   const by = Number((change.to - change.from).toPrecision(6));
-  return ` (${by > 0 ? "+" : "−"}${number(Math.abs(by))})`;
+  return ` (${by > 0 ? "+" : "−"}${value(Math.abs(by))})`;
 }
 
 // Where the value was and where it goes, so near that the step can be seen, and never beyond what the data know.

@@ -51,7 +51,9 @@ export const mayWrite = () => main().dataset.mayWrite === "yes";
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 export const number = (value) => numbers.format(value);
 export const percent = (value) => `${Math.round(100 * value)}%`;
-export const value = (raw) => raw === null || raw === undefined ? "not known" : typeof raw === "number" ? number(raw) : String(raw);
+// A feature's value with all its digits: two values that differ are shown apart.
+const exact = new Intl.NumberFormat("en", { maximumSignificantDigits: 15 });
+export const value = (raw) => raw === null || raw === undefined ? "not known" : typeof raw === "number" ? exact.format(raw) : String(raw);
 export const plainName = (name) => {
   const words = name.replace(/[_.]/g, " ").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);

@@ -12,6 +12,9 @@ import pandas as pd
 import pytest
 
 from app.cli import COMMANDS, main
+from app.commands.explain import _show
+from app.dashboard.rendering import plain_value
+from models.data.grid import snap
 from tests.servers.command_line import recourse
 
 WITHOUT_TORCH = """
@@ -130,3 +133,14 @@ def test_data_lists_its_names_and_refuses_others() -> None:
     assert {"loans", "moons", "adult"} <= set(recourse("data").out.split())
     assert "'lans'" in recourse("data", "lans").complaint
     assert "'maybe'" in recourse("data", "loans", "--only", "maybe").complaint
+
+
+@pytest.mark.parametrize("step", [1e-6, 0.01, 0.25, 1 / 3, 1.0, 500.0])
+@pytest.mark.parametrize("base", [0.0, 0.1, 12_345.678, 9_876_543.0])
+def test_two_values_that_differ_are_shown_apart(step: float, base: float) -> None:
+    """Else a change from a value to itself would be shown."""
+    before, after = snap([base, base + step], step).tolist()
+    assert before != after
+    assert _show(before) != _show(after)
+    assert plain_value(before) != plain_value(after)
+    assert (_show(24_000.0), _show(0.07), plain_value(12_345.678)) == ("24000", "0.07", "12,345.678")

@@ -4,6 +4,7 @@ import csv
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.app.dashboard.conftest import PATIENCE_MS, sign_in
@@ -66,8 +67,19 @@ def test_why_not_is_told_where_there_is_no_way(page: Page, house: House) -> None
     expect(page.get_by_role("heading", name="No way within these limits")).to_be_visible()
     expect(page.get_by_text("Nothing that this applicant may change is enough.")).to_be_visible()
     expect(page.get_by_role("heading", name="Why not")).to_be_visible()
-    expect(page.get_by_role("heading", name="The best that was found")).to_be_visible()
-    assert page.get_by_text("certainty at least").count() == 0, "nothing is promised"
+
+
+@pytest.mark.parametrize("queries", ["0", "10"])
+def test_where_everything_is_frozen_no_way_is_told(page: Page, house: House, queries: str) -> None:
+    page.goto("/explain")
+    fill_in(page, dict(house.refused[2]))
+    for box in page.locator("[data-change]").all():
+        box.uncheck()
+    page.get_by_label("How sure?").select_option(queries)
+    page.get_by_role("button", name="Find what could change").click()
+    expect(page.get_by_role("heading", name="No way within these limits")).to_be_visible()
+    expect(page.get_by_text(re.compile("Nothing may change, because .*savings.* are frozen"))).to_be_visible()
+    assert page.get_by_text("If 0 things change").count() == page.locator("[data-changed]").count() == 0
 
 
 def test_where_an_answer_lies_against_the_trust_region(page: Page, house: House) -> None:

@@ -58,7 +58,7 @@ def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: 
         lender.task(few[5:7], target=REFUSED),
         lender.task(few[7:9], constraints={"directions": {"savings": "up"}, "ranges": {"loan_months": [12, 60]}}),
         lender.task(few[9:10], k=2),
-        lender.task(few[10:12], trajectory=True),
+        lender.task(few[10:12], trajectory=True, price=0.001),
     ]
 
     async def work(explainer: ResidentExplainer) -> None:

@@ -10,7 +10,7 @@ from models.data.schema import Schema
 from models.model import RecourseModel
 from models.search.answers import Binding
 from models.search.candidates import measure
-from models.search.diagnosis import binding_constraints, diagnose
+from models.search.explanations import binding_constraints, diagnose
 from models.space.constraints import Constraints, compile_constraints
 from tests.fakes.plane import linear_model, plane
 
@@ -77,3 +77,10 @@ def test_the_advice_names_what_would_help(
 ) -> None:
     diagnosis = diagnose(agreement, verified, dissenting, binding, wanted=0.8)
     assert advice in diagnosis.advice and diagnosis.binding == binding
+
+
+def test_what_is_frozen_is_named_where_nothing_may_change_and_a_price_that_allows_nothing_is_told() -> None:
+    several = diagnose(0.5, True, ("mild",), (Binding("income", 0.2),), 0.8, frozen=("income", "savings"))
+    assert "income, savings are frozen" in several.advice
+    assert "income is frozen" in diagnose(0.5, True, (), (), 0.8, frozen=("income",)).advice
+    assert "lower the price" in diagnose(0.6, False, (), (), 0.5, better=False).advice

@@ -4,19 +4,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from models.config import FrontierConfig, SearchConfig
 from models.model import Calibration, RecourseModel
+from models.search.answers import Explanation
 from models.search.frontier import cost_weight_within
 from models.search.search import explain
 from tests.models.tiny import Task, other_class
+
+
+def costs_of(found: list[Explanation]) -> NDArray[np.float64]:
+    """Of the answers (n,); a record that keeps to itself costs nothing."""
+    return np.array([each.counterfactuals[0].cost if each.counterfactuals else 0.0 for each in found])
 
 
 def cost_at(model: RecourseModel, task: Task, cost_weight: float) -> float:
     records, target = task.test.records, other_class(task.test.labels, 2)
     config = SearchConfig(cost_weight=cost_weight, min_expected_agreement=0.0, seed=2)
     found = explain(model, records, target, config=config)
-    return float(np.mean([each.counterfactuals[0].cost for each in found if each.counterfactuals]))
+    return float(costs_of(found).mean())
 
 
 def test_the_answers_cost_what_they_may(loans_task: Task, tiny_model: RecourseModel) -> None:
@@ -32,7 +39,7 @@ def test_the_answers_cost_what_they_may(loans_task: Task, tiny_model: RecourseMo
     found = explain(
         model, records, target, config=SearchConfig(cost_weight=careful, min_expected_agreement=0.0, seed=2)
     )
-    costs = np.array([each.counterfactuals[0].cost for each in found])
+    costs = costs_of(found)
     assert careful > cost_weight and costs.mean() + costs.std() / len(costs) ** 0.5 <= budget
 
 
