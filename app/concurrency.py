@@ -97,10 +97,17 @@ class SharedThreads:
         self._share = share
         self._rooms: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def run(self, tenant_id: int, work: Callable[[], T]) -> T:
-        """What `work` returns. Who is cancelled does not wait any more, but work that was begun holds its thread."""
+    async def run(self, tenant_id: int, work: Callable[[], T], patience: float | None = None) -> T:
+        """What `work` returns. Who is cancelled does not wait any more, but work that was begun holds its thread.
+
+        OverloadedError if the tenant's share was taken for `patience` seconds.
+        """
         room = self._rooms.setdefault(tenant_id, asyncio.Semaphore(self._share))
-        await room.acquire()
+        try:
+            async with asyncio.timeout(patience):
+                await room.acquire()
+        except TimeoutError:
+            raise OverloadedError(f"others of yours were being worked on for {patience:g} s: send it again") from None
         loop = asyncio.get_running_loop()
 
         def release(_: "Future[T]") -> None:
@@ -116,22 +123,35 @@ class SharedThreads:
         self._threads.shutdown(wait=False)
 
 
+class Shares:
+    """Of the threads of all handlers one tenant holds no more than `share` at a time; used on one event loop."""
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._rooms: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
+
+    def of(self, tenant_id: int) -> asyncio.Semaphore:
+        """Hold it while a thread is held or waited for: whoever waits for it holds no thread."""
+        return self._rooms.setdefault(tenant_id, asyncio.Semaphore(self._share))
+
+
 CHECK_SECONDS = 2.0
 """A stream ends so long after its key is revoked or its session over, and one look at the database later."""
 
 
 class StreamLimit:
-    """The open streams of each tenant, in this process; used on one event loop."""
+    """The open streams of each tenant, or its uploads, in this process; used on one event loop."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, what: str = "streams are open") -> None:
         self._most = most
+        self._what = what
         self._open: Counter[int] = Counter()
 
     @contextmanager
     def place(self, tenant_id: int) -> Iterator[None]:
-        """One stream more; OverloadedError if the tenant has as many as it may."""
+        """One more; OverloadedError if the tenant has as many as it may."""
         if self._open[tenant_id] >= self._most:
-            raise OverloadedError(f"{self._most} live streams are open already: close one, or ask from time to time")
+            raise OverloadedError(f"{self._most} {self._what} already: come back when one has ended")
         self._open[tenant_id] += 1
         try:
             yield

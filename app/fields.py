@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 DEEPEST = 20
@@ -41,7 +41,20 @@ Document = Annotated[dict[str, Any], AfterValidator(_finite)]
 """A JSON object that is kept as it is."""
 
 
+MOST_UNKNOWN = 20
+
+
 class Body(BaseModel):
-    """A request's body: what it does not know, it refuses, so that a misspelt field is not lost in silence."""
+    """A request's body: what it does not know, it refuses, so that a misspelt field is not lost in silence.
+
+    Many unknown fields are told as one error: each takes a kilobyte, and holds up everybody else.
+    """
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def few_unknown(cls, data: object) -> object:
+        if isinstance(data, dict) and len(data) > len(cls.model_fields) + MOST_UNKNOWN:
+            raise ValueError(f"it has {len(data)} fields, but knows {len(cls.model_fields)}: send only those")
+        return data

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from threading import BoundedSemaphore
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from app.artifacts import ArtifactStore, open_store
 from app.auth.keyring import Keyring, open_keyring
 from app.auth.principals import KeyCache
-from app.concurrency import SharedThreads, StreamLimit
+from app.concurrency import SharedThreads, Shares, StreamLimit
 from app.db.engine import Database
 from app.ensembles.directory import EnsembleDirectory
 from app.explain.asking import AskService
@@ -22,7 +21,12 @@ from app.metrics import Metrics
 from app.settings import Settings
 from app.train.queue import TrainingQueue
 
-TABLES_AT_ONCE = 2
+TABLES_AT_ONCE, TABLES_SHARE = 2, 1
+UPLOADS_EACH = 8
+"""Uploads of one tenant that are received or wait at the same time."""
+THREADS_SHARE = 10
+"""Of the 40 threads that handlers share, one tenant holds no more than these."""
+HEALTH_THREADS = 8
 ASKING_AT_ONCE, ASKING_SHARE = 16, 12
 
 
@@ -44,14 +48,19 @@ class Resources:
     ask: AskService = field(repr=False)
     idempotent: IdempotentRequests = field(repr=False)
     streams: StreamLimit = field(repr=False)
-    table_room: BoundedSemaphore = field(repr=False)
+    uploads: StreamLimit = field(repr=False)
+    tables: SharedThreads = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
+    shares: Shares = field(repr=False)
+    health_threads: CapacityLimiter = field(repr=False)
+    """Of the health checks alone: they answer when all other threads are taken."""
 
     async def close(self) -> None:
         """Close what was opened for this process; the database stays its owner's."""
         await self.explainer.close()
         await to_thread.run_sync(self.queue.close)
         self.ensembles.close()
+        self.tables.close()
 
 
 def gather(
@@ -82,5 +91,8 @@ def gather(
         ask=AskService(settings, database, explainer, ensembles, asking),
         idempotent=IdempotentRequests(database, settings.idempotency_open_seconds),
         streams=StreamLimit(settings.max_streams),
-        table_room=BoundedSemaphore(TABLES_AT_ONCE),
+        uploads=StreamLimit(UPLOADS_EACH, "uploads are under way"),
+        tables=SharedThreads(TABLES_AT_ONCE, TABLES_SHARE),
+        shares=Shares(THREADS_SHARE),
+        health_threads=CapacityLimiter(HEALTH_THREADS),
     )

@@ -9,7 +9,17 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from app.api.dependencies import AdminCaller, Caller, DatabaseDep, KeyedRoute, LedgerDep, Page, PageQuery
+from app.api.dependencies import (
+    AdminCaller,
+    Caller,
+    DatabaseDep,
+    Download,
+    KeyedRoute,
+    LedgerDep,
+    Page,
+    PageQuery,
+    ResourcesDep,
+)
 from app.api.problems import WITH_BODY, problems
 from app.db.ledger_tables import EntryType, Period
 from app.ensembles import budgets
@@ -189,12 +199,14 @@ def entries(
     order: PageQuery,
     caller: Caller,
     database: DatabaseDep,
+    resources: ResourcesDep,
     format: FormatQuery = None,
     accept: AcceptHeader = "application/json",
 ) -> Page[EntryAnswer] | StreamingResponse:
     """The audit trail, oldest first: JSON in pages, or all of it as CSV."""
     if format == "csv" or (format is None and accept.lower().startswith("text/csv")):
-        return StreamingResponse(budgets.export_entries(database, caller.tenant_id, ensemble), media_type="text/csv")
+        lines = budgets.export_entries(database, caller.tenant_id, ensemble)
+        return Download(lines, resources.streams, caller.tenant_id, media_type="text/csv")
     return Page[EntryAnswer].of(budgets.list_entries(database, caller.tenant_id, ensemble, order))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
 from uuid import UUID
@@ -68,6 +69,8 @@ class DatasetAnswer(BaseModel):
 
 
 router = APIRouter(prefix="/datasets", tags=["data sets"], route_class=KeyedRoute)
+WAIT_SECONDS = 30.0
+"""How long an upload waits for another one of the same tenant."""
 
 Text = Annotated[str | None, Form(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
 Categories = Annotated[
@@ -88,7 +91,7 @@ EXAMPLE = {
 
 
 @router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE)
-def upload(
+async def upload(
     file: Table,
     caller: ClientCaller,
     resources: ResourcesDep,
@@ -101,9 +104,9 @@ def upload(
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
     sent = service.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
-    parts = (resources.database, resources.artifacts, resources.table_room)
-    row = service.keep_upload(*parts, service.table_limits(resources.settings), caller.tenant_id, sent)
-    return DatasetAnswer.model_validate(row)
+    parts = resources.database, resources.artifacts, service.table_limits(resources.settings)
+    keep = partial(service.keep_upload, *parts, caller.tenant_id, sent)
+    return DatasetAnswer.model_validate(await resources.tables.run(caller.tenant_id, keep, WAIT_SECONDS))
 
 
 @router.get("", operation_id="list_datasets", responses=problems())

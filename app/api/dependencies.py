@@ -1,21 +1,27 @@
 """What handlers ask for: the caller, the parts of the service, a page of a list, a live stream.
 
-A `KeyedRoute` looks at the caller's key before it reads a body, and reads JSON strictly. Bodies are read and checked
-before a handler runs; what is wrong with them becomes a problem in app/api/problems.py.
+A `KeyedRoute` looks at the caller's key and role before it reads a body, and reads JSON strictly. Bodies are read and
+checked before a handler runs; what is wrong with them becomes a problem in app/api/problems.py.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 from anyio import to_thread
-from fastapi import Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, HTTPException, Query, Request, Response, params
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette._utils import AwaitableOrContextManager
+from starlette.datastructures import FormData
 from starlette.types import Receive, Scope, Send
 
 from app.auth import principals
@@ -85,14 +91,29 @@ def _sent_key(request: Request) -> str:
 
 
 class KeyedRoute(APIRoute):
-    """A route that looks at the key before it reads the body: a stranger's is not read at all, others strictly."""
+    """A route that looks at the key and its role before it reads the body: others are not read at all, these strictly.
+
+    A handler that takes a thread takes it out of its tenant's share.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
+        needed = [part.call.role for part in self.dependant.dependencies if isinstance(part.call, _AtLeast)]
+        form = any(isinstance(part.field_info, params.Form) for part in self.dependant.body_params)
+        in_thread = not iscoroutinefunction(self.endpoint)
 
         async def checked(request: Request) -> Response:
-            await authenticate(request)
-            return await handle(StrictRequest(request.scope, request.receive))
+            principal = await authenticate(request)
+            for role in needed:
+                check_role(principal, role)
+            strict, resources = StrictRequest(request.scope, request.receive), resources_of(request)
+            if form:
+                with resources.uploads.place(principal.tenant_id):
+                    return await handle(strict)
+            # Whoever sends slowly holds no place meanwhile.
+            await strict.body()
+            async with resources.shares.of(principal.tenant_id) if in_thread else nullcontext():
+                return await handle(strict)
 
         return checked
 
@@ -105,13 +126,21 @@ async def _caller(request: Request, bearer: Annotated[object, Depends(BEARER)]) 
 Caller = Annotated[Principal, Depends(_caller)]
 
 
-def _at_least(role: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]:
-    async def check(principal: Caller) -> Principal:
-        if RANK[principal.role] < RANK[role]:
-            raise ForbiddenError(f"the key's role is {principal.role}, but this needs {role}: use another key")
-        return principal
+def check_role(principal: Principal, least: Role) -> None:
+    """ForbiddenError for a role below it."""
+    if RANK[principal.role] < RANK[least]:
+        raise ForbiddenError(f"the key's role is {principal.role}, but this needs {least}: use another key")
 
-    return check
+
+@dataclass(frozen=True)
+class _AtLeast:
+    """The dependency of a handler that needs this role; its route has checked that already (`KeyedRoute`)."""
+
+    role: Role
+
+    async def __call__(self, principal: Caller) -> Principal:
+        check_role(principal, self.role)
+        return principal
 
 
 def part(name: str) -> Callable[[Request], Coroutine[Any, Any, object]]:
@@ -143,8 +172,8 @@ async def _keyed_body(
     return None if key is None else KeyedBody.of(key, await request.body())
 
 
-ClientCaller = Annotated[Principal, Depends(_at_least(Role.CLIENT))]
-AdminCaller = Annotated[Principal, Depends(_at_least(Role.ADMIN))]
+ClientCaller = Annotated[Principal, Depends(_AtLeast(Role.CLIENT))]
+AdminCaller = Annotated[Principal, Depends(_AtLeast(Role.ADMIN))]
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 DatabaseDep = Annotated[Database, Depends(part("database"))]
 LedgerDep = Annotated[Ledger, Depends(part("ledger"))]
@@ -152,15 +181,46 @@ MetricsDep = Annotated[Metrics, Depends(part("metrics"))]
 IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
 
 
+QUICK_BYTES = 64 * 1024
+"""A body up to this size is read within a few milliseconds: it needs no thread."""
+MORE_VALUES = 100_000
+"""Of a body's values, beside those of its records."""
+MOST_FORM_FIELDS, MOST_FIELD_BYTES = 600, 4_000
+
+
 class StrictRequest(Request):
-    """JSON as its standard has it, without NaN and halves of characters: whatever else becomes a 400."""
+    """JSON as its standard has it, without NaN and halves of characters: whatever else becomes a 400.
+
+    What would take long to read is refused by its number of values; what is large is read in a thread.
+    """
 
     async def json(self) -> object:
-        try:
-            return from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            # The one exception that FastAPI takes for a body that cannot be read.
-            raise json.JSONDecodeError(str(error), "", 0) from error
+        body = await self.body()
+        if len(body) <= QUICK_BYTES:
+            return _parse(body)
+        settings = resources_of(self).settings
+        _check_values(body, settings.max_records * settings.max_dataset_columns + MORE_VALUES)
+        return await to_thread.run_sync(_parse, body)
+
+    def form(self, **limits: object) -> AwaitableOrContextManager[FormData]:
+        """One file and the names of categories: whatever else a form holds is kept in memory while it is read."""
+        return super().form(max_files=1, max_fields=MOST_FORM_FIELDS, max_part_size=MOST_FIELD_BYTES)
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        # The one exception that FastAPI takes for a body that cannot be read.
+        raise json.JSONDecodeError(str(error), "", 0) from error
+
+
+def _check_values(body: bytes, most: int) -> None:
+    """Each value stands behind a comma or a bracket; counting those of 16 MB takes 20 ms, reading them seconds."""
+    values = sum(map(body.count, (b",", b"[", b"{")))
+    if values > most:
+        # FastAPI lets only its own exception pass while it reads a body.
+        raise HTTPException(413, f"the body has about {values} values, but {most} is the limit: send less at a time")
 
 
 class LiveStream(EventSourceResponse):
@@ -168,6 +228,19 @@ class LiveStream(EventSourceResponse):
 
     def __init__(self, events: AsyncIterator[ServerSentEvent], limit: StreamLimit, tenant_id: int) -> None:
         super().__init__(events)
+        self._limit = limit
+        self._tenant_id = tenant_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._limit.place(self._tenant_id):
+            await super().__call__(scope, receive, send)
+
+
+class Download(StreamingResponse):
+    """A file that is read in parts while it is sent; it counts as one of the tenant's streams."""
+
+    def __init__(self, parts: Iterator[str], limit: StreamLimit, tenant_id: int, media_type: str) -> None:
+        super().__init__(parts, media_type=media_type)
         self._limit = limit
         self._tenant_id = tenant_id
 

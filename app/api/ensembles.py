@@ -116,7 +116,7 @@ class PredictBody(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"records": [RECORD]}]})
 
-    records: list[dict[str, Any]] = Field(min_length=1, max_length=100_000)
+    records: list[dict[str, Any]] = Field(min_length=1, max_length=100_000, fail_fast=True)
     deadline_ms: DeadlineMs = None
 
 

@@ -19,10 +19,14 @@ from app.metrics import Metrics
 from models.errors import RecourseError
 
 UPLOADS = frozenset({"/datasets"})
+RECORDS = ("/explain", "/v1/models/", "/ensembles")
+"""Only what holds records or a schema is as large as `max_body_bytes`."""
+DOORS = frozenset({"/sign-in", "/sign-out"})
+OTHER_BYTES, DOOR_BYTES = 2**20, 2**14
 
 
 class BodyLimit:
-    """Uploads may be larger than other bodies."""
+    """How large a body may be depends on what is asked: a key is small, and who signs in is unknown yet."""
 
     def __init__(self, app: ASGIApp, body_bytes: int, upload_bytes: int) -> None:
         self._app = app
@@ -33,12 +37,19 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._upload_bytes if scope["path"] in UPLOADS else self._body_bytes
+        limit = self._limit(scope["path"])
         refusal = _refusal(Headers(scope=scope), limit)
         if refusal is not None:
             await answer_error(str(scope.get("request_id", "")), refusal)(scope, receive, send)
             return
         await self._app(scope, _counted(receive, limit), send)
+
+    def _limit(self, path: str) -> int:
+        if path in UPLOADS:
+            return self._upload_bytes
+        if path.startswith(RECORDS):
+            return self._body_bytes
+        return min(self._body_bytes, DOOR_BYTES if path in DOORS else OTHER_BYTES)
 
 
 def _refusal(headers: Headers, limit: int) -> RecourseError | None:

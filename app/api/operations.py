@@ -6,6 +6,7 @@ counters of this process (app/metrics.py), and what the database knows at that m
 
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Literal
 
 from anyio import create_task_group, move_on_after, to_thread
@@ -109,11 +110,12 @@ PART_SECONDS = 4.0
 
 async def check_parts(resources: Resources) -> list[PartAnswer]:
     """Database, queue, worker and disk, asked at the same time."""
+    in_thread = partial(to_thread.run_sync, abandon_on_cancel=True, limiter=resources.health_threads)
     checks: dict[PartName, Callable[[], Awaitable[str | None]]] = {
-        "database": lambda: to_thread.run_sync(_database, resources.database, abandon_on_cancel=True),
-        "queue": lambda: to_thread.run_sync(_queue, resources, abandon_on_cancel=True),
+        "database": lambda: in_thread(_database, resources.database),
+        "queue": lambda: in_thread(_queue, resources),
         "worker": lambda: _worker(resources),
-        "disk": lambda: to_thread.run_sync(_disk, resources, abandon_on_cancel=True),
+        "disk": lambda: in_thread(_disk, resources),
     }
     found: dict[PartName, PartAnswer] = {}
 
@@ -135,8 +137,7 @@ async def check_parts(resources: Resources) -> list[PartAnswer]:
 
 
 def _database(database: Database) -> str | None:
-    with database.reading() as connection:
-        connection.execute(text("SELECT 1 FROM jobs WHERE 1 = 0"))
+    database.check(lambda connection: connection.execute(text("SELECT 1 FROM jobs WHERE 1 = 0")))
     return None
 
 

@@ -28,6 +28,7 @@ from models.errors import RecourseError
 MEDIA_TYPE = "application/problem+json"
 MOST_FIELDS = 100
 """Wrong fields that one answer names."""
+LONGEST_NAME = 200
 RETRY_SOON = {"Retry-After": "1"}
 
 
@@ -177,7 +178,7 @@ def _from_validation(request: Request, error: Exception) -> JSONResponse:
 
 def _field_name(location: Sequence[object]) -> str:
     """("body", "records", 0, "age") -> records.0.age; a parameter keeps its own name."""
-    return ".".join(str(part) for part in location[1:]) or str(location[0])
+    return (".".join(str(part) for part in location[1:]) or str(location[0]))[:LONGEST_NAME]
 
 
 def request_id_of(request: Request) -> str:

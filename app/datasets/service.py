@@ -4,13 +4,10 @@ What is inferred here (kinds, bounds, categories) is what the answer to the uplo
 """
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import BoundedSemaphore
 from typing import BinaryIO
 from uuid import UUID, uuid4
 
@@ -22,7 +19,6 @@ from app.datasets.reader import TableLimits, read_table
 from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
-from app.errors import OverloadedError
 from app.settings import Settings
 from models.data.columns import check_columns
 from models.data.frames import plain_values
@@ -61,7 +57,6 @@ def datasets_page(connection: Connection, tenant_id: int, order: PageOrder) -> R
 
 
 BLOCK = 2**20
-ROOM_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +72,12 @@ class Upload:
 def keep_upload(
     database: Database,
     store: ArtifactStore,
-    room: BoundedSemaphore,
     limits: TableLimits,
     tenant_id: int,
     upload: Upload,
 ) -> AnyRow:
-    """The row of a new data set; DataError says what is wrong with the file.
-
-    room bounds the tables that are read at the same time: each takes several times its size in memory.
-    """
-    with _entered(room), TemporaryDirectory(prefix="recourse-upload-") as folder:
+    """The row of a new data set; DataError says what is wrong with the file."""
+    with TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload.file, path)
         table = read_table(path, limits)
@@ -102,16 +93,6 @@ def keep_upload(
 def table_limits(settings: Settings) -> TableLimits:
     """How large a data set the operator allows."""
     return TableLimits(settings.max_dataset_rows, settings.max_dataset_columns, settings.max_upload_bytes)
-
-
-@contextmanager
-def _entered(room: BoundedSemaphore) -> Iterator[None]:
-    if not room.acquire(timeout=ROOM_SECONDS):
-        raise OverloadedError(f"other tables were being read for {ROOM_SECONDS:g} s: send this one again")
-    try:
-        yield
-    finally:
-        room.release()
 
 
 def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow:

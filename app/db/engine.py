@@ -6,6 +6,7 @@ While the database is away, `retry_database` waits a little, then says so: nothi
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -26,59 +27,65 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SQLITE_BUSY_MS = 30_000
-STEP_MS = 30_000
-"""A step that waits longer than this for a lock is given up: both databases answer or fail."""
+STATEMENT_MS = 30_000
+"""A statement that takes longer is given up, be it for a lock: both databases answer or fail."""
+IDLE_MS = 60_000
+"""A transaction that does nothing for so long is ended by Postgres, whatever became of who began it."""
+POOL_SECONDS = 10
+"""How long a connection is waited for where all are taken."""
 CONNECT_SECONDS = 5
-READ_ONLY = "recourse_read_only"
 # hide_parameters, below: the parameters of a statement are records and digests, and an error's text ends up in a log.
 
 
 def open_database(database_url: str, pool_size: int = 10) -> "Database":
-    """The database of a postgresql or sqlite URL; no connection is made yet."""
+    """The database of a postgresql or sqlite URL; no connection is made yet.
+
+    Half of 2 * `pool_size` connections read, half write, as many again take steps, and two look after the health: none
+    of these takes another's.
+    """
     url = make_url(database_url)
+    half = max(1, pool_size // 2)
     match url.get_backend_name():
         case "postgresql":
-            return _open_postgres(url.set(drivername="postgresql+psycopg"), pool_size)
+            opened = partial(_open_postgres, url.set(drivername="postgresql+psycopg"))
+            # The ledger tries a step again by itself, and to switch a connection to autocommit and back would cost
+            # more than the step: these connections stay so, and are not asked whether they are alive.
+            return Database(
+                engine=opened(half, pool_pre_ping=True),
+                reader=opened(half, pool_pre_ping=True, isolation_level="REPEATABLE READ"),
+                stepper=opened(pool_size, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
+                checker=opened(1, pool_pre_ping=True, isolation_level="REPEATABLE READ"),
+            )
         case "sqlite":
-            engine = _open_sqlite(url.set(drivername="sqlite+pysqlite"), pool_size)
-            return Database(engine, reader=engine.execution_options(**{READ_ONLY: True}), stepper=engine)
+            opened = partial(_open_sqlite, url.set(drivername="sqlite+pysqlite"))
+            return Database(opened(half), opened(half, "DEFERRED"), opened(pool_size), opened(1, "DEFERRED"))
         case other:
             raise ConfigError(f"the database {other!r} is not supported: use postgresql:// or sqlite:///")
 
 
-def _open_postgres(url: URL, pool_size: int) -> "Database":
-    """Steps have connections of their own: to switch one to autocommit and back costs more than the step itself.
-
-    The others are asked whether they are alive before they are used, so that a restart of the server is not noticed;
-    steps are not, because the ledger tries again by itself.
-    """
-    engine = create_engine(
+def _open_postgres(url: URL, pool_size: int, **options: object) -> Engine:
+    """`pool_pre_ping`: a connection is asked whether it is alive, so that a restart of the server is not noticed."""
+    limits = f"-c statement_timeout={STATEMENT_MS} -c idle_in_transaction_session_timeout={IDLE_MS}"
+    return create_engine(
         url,
         pool_size=pool_size,
         max_overflow=pool_size,
-        pool_pre_ping=True,
+        pool_timeout=POOL_SECONDS,
         hide_parameters=True,
-        connect_args={"connect_timeout": CONNECT_SECONDS},
+        connect_args={"connect_timeout": CONNECT_SECONDS, "options": limits},
+        **options,
     )
-    stepper = create_engine(
-        url,
-        pool_size=pool_size,
-        max_overflow=pool_size,
-        isolation_level="AUTOCOMMIT",
-        pool_reset_on_return=None,
-        hide_parameters=True,
-        connect_args={"connect_timeout": CONNECT_SECONDS, "options": f"-c statement_timeout={STEP_MS}"},
-    )
-    return Database(engine, reader=engine.execution_options(isolation_level="REPEATABLE READ"), stepper=stepper)
 
 
-def _open_sqlite(url: URL, pool_size: int) -> Engine:
+def _open_sqlite(url: URL, pool_size: int, begin: str = "IMMEDIATE") -> Engine:
+    """IMMEDIATE takes the writers' lock at once: what began by reading could fail when it comes to write."""
     if not url.database or url.database == ":memory:":
         raise ConfigError("an SQLite database in memory cannot be shared: name a file, as in sqlite:///var/recourse.db")
     Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    engine = create_engine(url, pool_size=pool_size, max_overflow=pool_size, hide_parameters=True)
+    pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_timeout": POOL_SECONDS}
+    engine = create_engine(url, hide_parameters=True, **pool)
     event.listen(engine, "connect", _set_up_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(f"BEGIN {begin}"))
     return engine
 
 
@@ -90,24 +97,24 @@ def _set_up_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> N
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    """Writers take the lock at once: a transaction that began by reading could fail when it comes to write."""
-    mode = "DEFERRED" if connection.get_execution_options().get(READ_ONLY) else "IMMEDIATE"
-    connection.exec_driver_sql(f"BEGIN {mode}")
-
-
 class Database:
-    """One database, and the three ways to hold a connection: the end of each `with` commits, an error rolls back."""
+    """One database, and the ways to hold a connection: the end of each `with` commits, an error rolls back.
 
-    def __init__(self, engine: Engine, reader: Engine, stepper: Engine) -> None:
+    Each way has connections of its own: whoever reads does not wait for writers, and the ledger for neither.
+    """
+
+    def __init__(self, engine: Engine, reader: Engine, stepper: Engine, checker: Engine) -> None:
         self.engine = engine
         self.reader = reader
         self.stepper = stepper
+        self.checker = checker
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the database for as long as it is held."""
+    def reading(self, long: bool = False) -> Iterator[Connection]:
+        """A connection that sees one state of the database for as long as it is held; `long`: without a time limit."""
         with self.reader.begin() as connection:
+            if long:
+                allow_time(connection)
             yield connection
 
     def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -123,12 +130,23 @@ class Database:
 
     def stepping(self) -> AbstractContextManager[Connection]:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""
-        return self.stepper.begin() if self.stepper is self.engine else self.stepper.connect()
+        return self.stepper.begin() if self.stepper.dialect.name == "sqlite" else self.stepper.connect()
+
+    def check(self, query: Callable[[Connection], T]) -> T:
+        """What a query of the health checks finds, however busy all other connections are."""
+        with self.checker.begin() as connection:
+            return query(connection)
 
     def close(self) -> None:
         """Give back every connection."""
-        for engine in {self.engine, self.stepper}:
+        for engine in (self.engine, self.reader, self.stepper, self.checker):
             engine.dispose()
+
+
+def allow_time(connection: Connection) -> None:
+    """No time limit for the statements of this transaction: a migration, or the check of a whole ledger."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
 
 
 RETRY_SECONDS = 0.1

@@ -9,7 +9,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from app.db.engine import Database
+from app.db.engine import Database, allow_time
 from app.db.tables import Tables
 from models.errors import ConfigError
 
@@ -21,12 +21,14 @@ CHECKOUT, WHEEL = HERE.parents[2] / "migrations", HERE.parents[1] / "migrations"
 def upgrade(database: Database, revision: str = "head") -> None:
     """Run the migrations that are missing, all or none; processes that do so at once wait for each other."""
     with database.writing() as connection:
+        allow_time(connection)
         command.upgrade(_configuration(connection), revision)
 
 
 def downgrade(database: Database, revision: str) -> None:
     """Undo the migrations after `revision`, all or none; what only they could store is lost."""
     with database.writing() as connection:
+        allow_time(connection)
         command.downgrade(_configuration(connection), revision)
 
 

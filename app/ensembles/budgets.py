@@ -79,5 +79,5 @@ def list_entries(database: Database, tenant_id: int, name: str, order: PageOrder
 
 
 def export_entries(database: Database, tenant_id: int, name: str) -> Iterator[str]:
-    """The whole ledger of an ensemble as CSV, read as it is sent."""
+    """The whole ledger of an ensemble as CSV, read in parts as it is sent."""
     return ledger_csv(database, tenant_id, find_ensemble(database, tenant_id, name).id)

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, func, select
 from app.db.engine import Database
 from app.db.ledger_tables import Account, EntryType, LedgerEntry, ReservationRow, State
 from app.db.tables import AnyRow
-from app.ledger.queries import Step, all_entries, dispatched_by_step, sums_by_account
+from app.ledger.queries import Step, dispatched_by_step, entries_between, newest_entry, sums_by_account
 
 
 def check_ledger(database: Database) -> list[str]:
     """One sentence for each contradiction, over all tenants; empty if the books are right."""
-    with database.reading() as connection:
+    with database.reading(long=True) as connection:
         return [*_accounts(connection), *_reservations(connection), *_orphans(connection)]
 
 
@@ -110,11 +110,16 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def ledger_csv(database: Database, tenant_id: int, ensemble_id: int) -> Iterator[str]:
-    """The header, then a line for each entry, oldest first; read as it is consumed, whatever the size."""
+    """Lines of CSV, some thousand at a time: the header, then one for each entry that is there now, oldest first.
+
+    Whoever reads slowly holds no connection meanwhile: each part is a query of its own.
+    """
     yield _line(COLUMNS)
-    with database.reading() as connection:
-        for entry in all_entries(connection, tenant_id, ensemble_id):
-            yield _line(tuple(_cell(entry[column]) for column in COLUMNS))
+    newest = database.read(newest_entry, tenant_id, ensemble_id)
+    last = 0
+    while entries := database.read(entries_between, tenant_id, ensemble_id, last, newest):
+        yield "".join(_line(tuple(_cell(entry[column]) for column in COLUMNS)) for entry in entries)
+        last = entries[-1]["id"]
 
 
 def _cell(value: object) -> str:

@@ -3,7 +3,7 @@
 Entries are appended and read; nothing else is done with them. What moves a counter is in steps.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -197,10 +197,18 @@ def entries_page(connection: Connection, tenant_id: int, ensemble_id: int, order
     return numbered_page(connection, LedgerEntry.id, _named(tenant_id, ensemble_id), order)
 
 
-def all_entries(connection: Connection, tenant_id: int, ensemble_id: int) -> Iterator[RowMapping]:
-    """All of them, read as they are consumed, whatever their number."""
-    statement = _named(tenant_id, ensemble_id).order_by(LedgerEntry.id)
-    yield from connection.execution_options(yield_per=1000).execute(statement).mappings()
+def newest_entry(connection: Connection, tenant_id: int, ensemble_id: int) -> int:
+    """The highest id of them; 0 without any."""
+    entries = _named(tenant_id, ensemble_id).subquery()
+    return int(connection.execute(select(func.coalesce(func.max(entries.c.id), 0))).scalar_one())
+
+
+def entries_between(
+    connection: Connection, tenant_id: int, ensemble_id: int, after: int, last: int, limit: int = 2000
+) -> Sequence[RowMapping]:
+    """The same, oldest first, behind the entry `after` and up to `last`; some at a time."""
+    statement = _named(tenant_id, ensemble_id).where(LedgerEntry.id > after, LedgerEntry.id <= last)
+    return connection.execute(statement.order_by(LedgerEntry.id).limit(limit)).mappings().all()
 
 
 def newest_entries(

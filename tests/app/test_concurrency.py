@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 from app.concurrency import SharedThreads
+from app.errors import OverloadedError
 from tests.patience import until
 
 
@@ -29,6 +30,30 @@ def test_no_tenant_holds_all_threads() -> None:
         await until(lambda: begun == [1, 1, 2])
         gate.set()
         assert await asyncio.gather(*slow, other) == [1, 1, 1, 1, 2]
+        threads.close()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        gate.set()
+
+
+def test_whoever_waits_too_long_for_its_share_is_sent_away() -> None:
+    begun, gate = Event(), Event()
+
+    def wait() -> None:
+        begun.set()
+        assert gate.wait(60)
+
+    async def scenario() -> None:
+        threads = SharedThreads(2, share=1)
+        first = asyncio.create_task(threads.run(1, wait))
+        await until(begun.is_set)
+        with pytest.raises(OverloadedError, match=r"for 0.05 s: send it again"):
+            await threads.run(1, wait, patience=0.05)
+        gate.set()
+        await first
+        await threads.run(1, wait, patience=0.05)
         threads.close()
 
     try:

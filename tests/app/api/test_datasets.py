@@ -1,8 +1,10 @@
 """Tables are uploaded, understood, and refused with the reason."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 
 import httpx
 import pandas as pd
@@ -10,8 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.datasets import reader
 from app.datasets import service as datasets
+from app.datasets.reader import Table, TableLimits
 from tests.app.api.conftest import Service
+from tests.patience import PATIENCE, SECONDS, wait_until
 
 LOANS = pd.DataFrame(
     {
@@ -210,13 +215,32 @@ def test_a_strangers_upload_is_not_read(service: Service) -> None:
     assert answer.status_code == 401
 
 
-def test_only_so_many_tables_are_read_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "ROOM_SECONDS", 0.1)
-    room = service.resources.table_room
-    with room, room:
-        answer = upload(service.client, csv())
-        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert upload(service.client, csv()).status_code == 201
+def test_one_tenants_uploads_leave_room_for_others(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait without a thread, so that everything else is answered, and another tenant's table is read."""
+    reading, go, read = Event(), Event(), reader.read_table
+
+    def slowly(path: Path, limits: TableLimits) -> Table:
+        if path.stat().st_size > len(csv()):
+            reading.set()
+            assert go.wait(SECONDS * PATIENCE)
+        return read(path, limits)
+
+    monkeypatch.setattr(datasets, "read_table", slowly)
+    monkeypatch.setattr(service.resources.uploads, "_most", 60)
+    long = csv(pd.concat([LOANS, LOANS]))
+    with ThreadPoolExecutor(60) as pool:
+        try:
+            first = [pool.submit(upload, service.client, long) for _ in range(60)]
+            assert reading.wait(SECONDS * PATIENCE)
+            wait_until(lambda: service.resources.uploads._open[service.tenant_id] == 60)
+            refused = upload(service.client, csv())
+            assert (refused.status_code, "60 uploads are under way" in refused.text) == (503, True)
+            assert service.nobody.get("/readyz", timeout=10 * PATIENCE).status_code == 200
+            assert service.stranger.get("/budgets", timeout=10 * PATIENCE).status_code == 200
+            assert upload(service.stranger, csv()).status_code == 201
+        finally:
+            go.set()
+        assert {one.result().status_code for one in first} == {201}
 
 
 def test_names_are_plain(service: Service) -> None:

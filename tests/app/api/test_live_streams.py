@@ -1,14 +1,18 @@
-"""Live streams have a limit, and end when their key is revoked; dashboard/test_sessions.py has those of sessions."""
+"""Streams have a limit, hold nothing while nobody reads, and end when their key is revoked (auth/test_sessions.py)."""
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from sqlalchemy import insert, select
 
 from app import concurrency
 from app.db.engine import Database
+from app.db.ledger_tables import Account, EntryType, LedgerEntry
+from app.db.tables import Role, utc_now
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
 
@@ -46,7 +50,7 @@ def test_a_tenant_has_so_many_streams_and_no_more(service: Service, paths: tuple
         for path in paths:
             answer = service.admin.get(path)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-            assert answer.json()["detail"].startswith("3 live streams are open already")
+            assert answer.json()["detail"].startswith("3 streams are open already")
         with listening(service.stranger, paths[1]):
             pass
     end = time.monotonic() + SOON
@@ -74,3 +78,57 @@ def test_a_good_key_s_stream_goes_on(service: Service, paths: tuple[str, str], m
         time.sleep(1.5)
         assert service.admin.put("/budgets/loans", json={"limit": 77}).status_code == 200
         assert any('"limit":77' in line for line in lines)
+
+
+ENTRIES = 60_000
+"""About 5 MB as CSV: more than the system's buffers between the two ends hold."""
+SOCKETS = 25
+"""More than the connections to the database that all requests share."""
+
+
+def add_entries(service: Service, database: Database) -> None:
+    """A long ledger, as years of work would write it."""
+    add_ensemble(database, service.tenant_id)
+    service.admin.put("/budgets/loans", json={"limit": 50})
+    with database.writing() as connection:
+        account = connection.execute(select(Account.id).where(Account.tenant_id == service.tenant_id)).scalar_one()
+        one = {"tenant_id": service.tenant_id, "account_id": account, "kind": EntryType.LIMIT.value, "at": utc_now()}
+        one |= dict.fromkeys(("query_limit", "reserved", "dispatched", "used"), 0)
+        connection.execute(insert(LedgerEntry), [one] * ENTRIES)
+
+
+@contextmanager
+def asking_and_not_reading(service: Service, path: str) -> Iterator[socket.socket]:
+    url, key = httpx.URL(service.server.url), service.keys[Role.VIEWER]
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(60)
+        client.connect((url.host, url.port))
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+        yield client
+
+
+def test_readers_who_do_not_read_stop_nobody(
+    service: Service, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_entries(service, database)
+    monkeypatch.setattr(service.resources.streams, "_most", SOCKETS)
+    with ExitStack() as stack:
+        for _ in range(SOCKETS):
+            waiting = stack.enter_context(asking_and_not_reading(service, "/budgets/loans/ledger?format=csv"))
+            assert waiting.recv(12) == b"HTTP/1.1 200"
+        for client, path in ((service.stranger, "/jobs"), (service.viewer, "/budgets"), (service.nobody, "/readyz")):
+            assert client.get(path, timeout=SOON).status_code == 200, path
+        assert service.admin.put("/budgets/loans", json={"limit": 51}, timeout=SOON).status_code == 200
+        refused = service.viewer.get("/budgets/loans/ledger", params={"format": "csv"})
+        assert (refused.status_code, "streams are open" in refused.text) == (503, True)
+
+
+def test_what_is_written_while_it_is_sent_is_not_in_the_export(service: Service, database: Database) -> None:
+    """It ends where it began, however much is written meanwhile."""
+    add_entries(service, database)
+    with service.viewer.stream("GET", "/budgets/loans/ledger", params={"format": "csv"}) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        service.admin.put("/budgets/loans", json={"limit": 52})
+        assert sum(1 for _ in lines) == ENTRIES + 2

@@ -1,5 +1,6 @@
 """What holds for every request: ids, logs, limits, and problems for whatever cannot be read."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -8,7 +9,11 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from app.api.middleware import BodyLimit
+from app.db.tables import Role
+from app.main import create_app
 from tests.app.api.conftest import Service
+from tests.fakes.service import Bell, SilentExplainer
 
 
 def problem(answer: httpx.Response) -> str:
@@ -155,3 +160,64 @@ def test_the_log_has_the_template_and_no_secret(service: Service) -> None:
     assert (line["method"], line["path"], line["status"]) == ("DELETE", "/keys/{key_id}", 404)
     assert line["tenant"] == service.tenant_id and line["ms"] > 0
     assert not any(key in str(lines) for key in service.keys.values())
+
+
+@pytest.mark.parametrize("path", ["/train", "/explain", "/keys", "/ensembles", "/datasets"])
+def test_a_body_of_one_who_may_not_is_not_read(service: Service, path: str) -> None:
+    """The answer is there before the body is."""
+    with socket_to(service) as client:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.keys[Role.VIEWER]}\r\n"
+        client.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 90000\r\n\r\n".encode())
+        assert client.recv(12) == b"HTTP/1.1 403"
+
+
+@pytest.mark.parametrize("route", ["/train", "/explain", "/keys", "/v1/models/m:explain"])
+def test_unknown_fields_without_end_are_one_error(service: Service, route: str) -> None:
+    body = {f"f{number}": 0 for number in range(9_000)} | {"k" * 10_000: 1}
+    answer = service.admin.post(route, json=body)
+    assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
+    assert "it has 9001 fields" in answer.json()["detail"] and len(answer.content) < 1_000
+    few = service.admin.post("/keys", json={"name": "a", "k" * 10_000: 1})
+    assert (few.status_code, len(few.content) < 1_500) == (422, True)
+
+
+def test_bodies_are_as_large_as_their_route_needs(service: Service) -> None:
+    limit = BodyLimit(service.server.app, 16 * 2**20, 512 * 2**20)._limit
+    assert limit("/datasets") == 512 * 2**20
+    assert {limit(path) for path in ("/explain", "/v1/models/m:explain", "/ensembles/a/predict")} == {16 * 2**20}
+    assert {limit(path) for path in ("/keys", "/train", "/budgets/a")} == {2**20}
+    assert service.nobody.post("/sign-in", data={"key": "x" * 20_000}).status_code == 413
+
+
+FLOODS = {
+    "unknown": b'{"target": "yes", ' + b",".join(b'"f%d":0' % number for number in range(1_100_000)) + b"}",
+    "nested": b'{"model": "m", "records": [' + b"[]," * 4_900_000 + b"[]]}",
+    "records": b'{"model": "m", "target": "yes", "records": ['
+    + b",".join(b"{%s}" % b",".join(b'"feature-%d": 12345' % one for one in range(500)) for _ in range(1_000))
+    + b"]}",
+    "wrong": b'{"model": "m", "target": "yes", "records": [' + b",".join([b"1"] * 590_000) + b"]}",
+}
+
+
+@pytest.mark.parametrize("shared_database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("flood", FLOODS)
+def test_large_bodies_do_not_hold_up_the_event_loop(service: Service, flood: str) -> None:
+    """Measured in processor time of the loop's thread: with whatever else the machine does, it is the same."""
+    resources = service.resources
+    settings = resources.settings.model_copy(update={"max_body_bytes": 16 * 2**20, "max_dataset_columns": 500})
+    app = create_app(settings, resources.database, SilentExplainer(), Bell())
+    content, headers = FLOODS[flood], {"Content-Type": "application/json"}
+
+    async def ask() -> tuple[list[int], float]:
+        transport, statuses = httpx.ASGITransport(app), []
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=300) as http:
+            began = time.thread_time()
+            for role in (Role.VIEWER, Role.CLIENT):
+                sent = headers | {"Authorization": f"Bearer {service.keys[role]}"}
+                for path in ("/explain", "/ensembles/x/predict", "/train"):
+                    statuses.append((await http.post(path, content=content, headers=sent)).status_code)
+            return statuses, (time.thread_time() - began) / len(statuses)
+
+    statuses, seconds = asyncio.run(ask())
+    assert statuses[:2] == [403, 403] and set(statuses[2:]) <= {403, 404, 413, 422}, statuses
+    assert seconds < 0.25, f"{seconds:.2f} s of the event loop a request"

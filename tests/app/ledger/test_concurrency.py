@@ -37,7 +37,7 @@ class LosesAnswers(Database):
 
 @pytest.fixture
 def lossy(database: Database) -> LosesAnswers:
-    return LosesAnswers(database.engine, database.reader, database.stepper)
+    return LosesAnswers(database.engine, database.reader, database.stepper, database.checker)
 
 
 def test_a_new_period_is_opened_once_by_many(database: Database, customer: Customer) -> None:

@@ -48,7 +48,8 @@ def test_usage_by_hour_and_by_day(database: Database, customer: Customer) -> Non
 def test_the_export_has_every_entry_and_adds_up(database: Database, customer: Customer) -> None:
     spend(database, customer, NOON, 3, 4)
     spend(database, new_customer(database), NOON, 50)
-    rows = list(csv.DictReader(ledger_csv(database, customer.tenant_id, customer.ensemble_id)))
+    text = "".join(ledger_csv(database, customer.tenant_id, customer.ensemble_id))
+    rows = list(csv.DictReader(text.splitlines()))
     assert tuple(rows[0]) == COLUMNS
     assert [row["kind"] for row in rows] == ["open", "limit", "reserve", "dispatch", "dispatch", "settle"]
     sums = {column: sum(int(row[column]) for row in rows) for column in COLUMNS[-4:]}
