@@ -46,7 +46,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("operate:migrate", "Bring the database to the newest revision."),
     "worker": ("operate:worker", "Explain and train for an API that runs elsewhere."),
     "health": ("operate:health", "Whether the API or the worker on this machine is ready."),
-    "tenant": ("operate:tenants", "Tenants, lenders that share a service: add."),
+    "tenant": ("tenant:app", "Tenants, lenders that share a service: add, list, disable, enable."),
+    "key": ("tenant:keys", "API keys of a tenant: make, list, rotate, revoke."),
 }
 """Each command's function or group in app/commands, and its line in `recourse --help`."""
 

@@ -1,10 +1,11 @@
 """Fields that several bodies share. Names are plain, so that they fit into a path, a log and every database."""
 
 import json
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 DEEPEST = 20
@@ -39,6 +40,17 @@ def _finite(document: dict[str, Any]) -> dict[str, Any]:
 
 Document = Annotated[dict[str, Any], AfterValidator(_finite)]
 """A JSON object that is kept as it is."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("in UTC it lies before the year 1 or after the year 9999") from error
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A date and time with its offset."""
 
 
 MOST_UNKNOWN = 20

@@ -174,6 +174,7 @@ def maintain(resources: Resources) -> None:
     chores: dict[str, Callable[[], object]] = {
         "expire reservations": resources.ledger.expire,
         "forget idempotency keys": lambda: _write(database, idempotency.drop_older_uses, oldest_use),
+        "note when keys were used": resources.keys.write_uses,
         "forget ended sessions": lambda: _write(database, queries.drop_past_sessions, utc_now()),
         "wake trainers": lambda: reconcile(database, resources.ledger, resources.queue, settings.job_attempts),
     }

@@ -59,6 +59,7 @@ class Resources:
         """Close what was opened for this process; the database stays its owner's."""
         await self.explainer.close()
         await to_thread.run_sync(self.queue.close)
+        await to_thread.run_sync(self.keys.write_uses)
         self.ensembles.close()
         self.tables.close()
 
@@ -71,7 +72,7 @@ def gather(
     metrics: Metrics | None = None,
 ) -> Resources:
     """The resources of one process."""
-    keyring = open_keyring(settings)
+    keyring = open_keyring(settings, database)
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
     ensembles = EnsembleDirectory(settings, database, ledger, keyring)
     # Threads of their own wait for remote black boxes: not those that everything else needs.

@@ -3,11 +3,16 @@
 `environment_of` turns them back into variables, so that a process that is started here has the same ones.
 """
 
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, ModelWrapValidatorHandler, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from models.errors import ConfigError
 
 
 class Settings(BaseSettings):
@@ -22,7 +27,7 @@ class Settings(BaseSettings):
     artifacts_url: str | None = None
     data: Path | None = None
     admin_key: SecretStr | None = None
-    """The first admin key of the default tenant; without it one is made, printed once and kept in VAR_DIR/admin.key."""
+    """The first admin key of the default tenant; without it one is made and kept in VAR_DIR/admin.key."""
     key_secret: SecretStr | None = None
     """What keys are hashed with and credentials encrypted: the same for the API and every worker.
 
@@ -100,6 +105,17 @@ class Settings(BaseSettings):
     def split_at_commas(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def in_one_sentence(cls, values: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """The settings, or a ConfigError that names those that make no sense; secrets have no wrong form."""
+        try:
+            return handler(values)
+        except ValidationError as error:
+            wrong = [(f"RECOURSE_{str(one['loc'][0]).upper()}", one["msg"], one["input"]) for one in error.errors()]
+            told = "; ".join(f"{name} is {str(value)[:100]!r}: {message.lower()}" for name, message, value in wrong)
+            raise ConfigError(f"{told}; see .env.example, or leave it out for its default") from error
+
     @property
     def embedded(self) -> bool:
         """Whether training and explaining happen on this machine, without Redis and workers."""
@@ -111,6 +127,26 @@ class Settings(BaseSettings):
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite:///{self.var_dir / 'recourse.db'}"
+
+
+OTHERS = re.compile(
+    # Of the command line, compose, our tests and benchmarks; and what Kubernetes sets for a service called recourse.
+    r"RECOURSE_(KEY|PUBLISH|DATA|KILLS|EXPLAINER_KILLS|WRITE_SURFACE|REQUIRE_BROWSER|TEST_.*|SERVICE_(HOST|PORT.*)|PORT(_\d.*)?)"
+)
+
+
+def unknown_names(environment: Iterable[str]) -> list[str]:
+    """A sentence for each variable that looks like a setting and is none, with the setting that it may stand for.
+
+    They are told and not refused: who else calls a service `recourse` may have variables of that name.
+    """
+    known = [f"RECOURSE_{name.upper()}" for name in Settings.model_fields]
+    told = list[str]()
+    for name in sorted(environment):
+        if name.upper().startswith("RECOURSE_") and name.upper() not in known and not OTHERS.fullmatch(name.upper()):
+            near = get_close_matches(name.upper(), known, 1, cutoff=0.8)
+            told.append(f"{name} is no setting and is ignored: " + (f"is {near[0]} meant?" if near else "take it out"))
+    return told
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -9,24 +9,54 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from typing import Annotated, Literal
 
+import structlog
 import typer
 
 from app import logs
+from app.db import migrations
+from app.db.engine import open_database, told_to_operator
 from app.settings import Settings
+from models.errors import ConfigError
+from worker.process import refusing_in_one_sentence
 
 Part = Literal["explain", "train"]
 MODULES: dict[Part, str] = {"explain": "worker.explain_server", "train": "worker.trainer"}
 STOP_SECONDS = 60.0
+WAIT_SECONDS = 2.0
+logger = structlog.get_logger("recourse.worker")
 
 
 def run(only: Annotated[Part | None, typer.Option(help="Do only this; by default both.")] = None) -> None:
     """Explain and train for an API that runs elsewhere."""
-    logs.configure(Settings())
+    with refusing_in_one_sentence():
+        settings = Settings()
+        logs.configure(settings)
+        wait_for_tables(settings)
     if only is not None:
         os.execv(sys.executable, [sys.executable, "-m", MODULES[only]])
     raise SystemExit(supervise([[sys.executable, "-m", module, "--with-parent"] for module in MODULES.values()]))
+
+
+def wait_for_tables(settings: Settings) -> None:
+    """Return when the database is there and migrated; say once what is waited for."""
+    told = ""
+    with closing(open_database(settings.database, pool_size=1)) as database:
+        while True:
+            try:
+                with told_to_operator(database):
+                    behind = migrations.is_behind(database)
+                reason = "the database has not the tables of this release: run `recourse migrate`"
+            except ConfigError as error:
+                behind, reason = True, str(error)
+            if not behind:
+                return
+            if reason != told:
+                logger.warning("waiting", reason=reason)
+                told = reason
+            time.sleep(WAIT_SECONDS)
 
 
 def supervise(commands: list[list[str]]) -> int:

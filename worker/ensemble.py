@@ -89,7 +89,9 @@ def ensure_local(context: TrainingContext, model_name: str, request: TrainReques
 
 
 def open_registered(context: TrainingContext, row: AnyRow) -> BlackBoxes:
-    registry = EnsembleDirectory(context.settings, context.database, context.ledger, open_keyring(context.settings))
+    registry = EnsembleDirectory(
+        context.settings, context.database, context.ledger, open_keyring(context.settings, context.database)
+    )
     return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None)
 
 

@@ -32,7 +32,7 @@ from app.explain.contract import ExplainAnswer, Explainer, ExplainTask, VerifyAn
 from app.explain.engine.resident import open_resident
 from app.settings import Settings
 from models.errors import ConfigError, RecourseError
-from worker.process import end_with_parent
+from worker.process import end_with_parent, refusing_in_one_sentence
 
 T = TypeVar("T", ExplainTask, VerifyTask)
 
@@ -178,6 +178,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    with refusing_in_one_sentence():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="python -m worker.explain_server", description=__doc__)
     settings = Settings()
     parser.add_argument("--host", default=settings.explainer_host)

@@ -5,10 +5,13 @@ A parent holds the other end of the child's stdin. The pipe closes however the p
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 import structlog
+
+from models.errors import RecourseError
 
 STDIN = 0
 
@@ -21,7 +24,20 @@ LOST = 4
 ORPHANED = 5
 """Its trainer died."""
 
+REFUSED = 2
+"""The settings, or what they name, do not let it start; the log says why in one sentence."""
+
 log = structlog.get_logger()
+
+
+@contextmanager
+def refusing_in_one_sentence() -> Iterator[None]:
+    """What keeps the process from starting is one line of the log, and the exit code."""
+    try:
+        yield
+    except RecourseError as error:
+        log.error("cannot start", reason=str(error))
+        raise SystemExit(REFUSED) from None
 
 
 def watch_parent(gone: Callable[[], None], spoke: Callable[[], None] = lambda: None) -> None:

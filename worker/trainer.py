@@ -22,7 +22,7 @@ from app.db.engine import open_database
 from app.errors import LedgerUnavailableError
 from app.settings import Settings
 from app.train.queue import KEY, LOOK_SECONDS, connect
-from worker.process import watch_parent
+from worker.process import refusing_in_one_sentence, watch_parent
 from worker.supervisor import Supervisor
 
 STOP_SECONDS = 1.0
@@ -75,6 +75,11 @@ def run(
     with_parent: Annotated[bool, typer.Option("--with-parent", help="Woken by stdin, and ends with it.")] = False,
 ) -> None:
     """Train what waits in the jobs table."""
+    with refusing_in_one_sentence():
+        _run(once, with_parent)
+
+
+def _run(once: bool, with_parent: bool) -> None:
     settings, stop, parent = Settings(), Event(), ParentWaker()
     logs.configure(settings)
 

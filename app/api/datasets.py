@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
+from app.api.dependencies import AnalystCaller, Caller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
 from app.api.problems import WITH_BODY, problems
 from app.datasets import service
 from app.fields import TEXT_PATTERN, ColumnName
@@ -93,7 +93,7 @@ EXAMPLE = {
 @router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE)
 async def upload(
     file: Table,
-    caller: ClientCaller,
+    caller: AnalystCaller,
     resources: ResourcesDep,
     name: Text = None,
     label: Text = None,

@@ -71,9 +71,10 @@ def identify(request: Request) -> Principal:
     """The same as the database has it now: it blocks, and remembers nothing."""
     resources = resources_of(request)
     if _has_session(request):
-        return principals.resume_session(
-            resources.database, resources.keyring, request.cookies[principals.COOKIE], utc_now()
-        )
+        cookie = request.cookies[principals.COOKIE]
+        principal = principals.resume_session(resources.database, resources.keyring, cookie, utc_now())
+        resources.keys.note_use(principal.key_id)
+        return principal
     key = _sent_key(request)
     if not key:
         raise AuthenticationError("no key was sent: add the header 'Authorization: Bearer rk_...'")
@@ -173,6 +174,7 @@ async def _keyed_body(
 
 
 ClientCaller = Annotated[Principal, Depends(_AtLeast(Role.CLIENT))]
+AnalystCaller = Annotated[Principal, Depends(_AtLeast(Role.ANALYST))]
 AdminCaller = Annotated[Principal, Depends(_AtLeast(Role.ADMIN))]
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 DatabaseDep = Annotated[Database, Depends(part("database"))]

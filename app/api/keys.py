@@ -5,15 +5,21 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, part
 from app.api.problems import WITH_BODY, problems
 from app.auth import queries, service
 from app.auth.keyring import Keyring
 from app.auth.principals import KeyCache
-from app.db.tables import Role
-from app.fields import TEXT_PATTERN, Body
+from app.db.tables import Role, utc_now
+from app.fields import TEXT_PATTERN, Body, Moment
+
+
+def _in_the_future(moment: datetime) -> datetime:
+    if moment <= utc_now():
+        raise ValueError("it is over already: name a time to come")
+    return moment
 
 
 class KeyBody(Body):
@@ -23,6 +29,9 @@ class KeyBody(Body):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)]
     role: Role = Role.CLIENT
+    expires_at: Annotated[Moment, AfterValidator(_in_the_future)] | None = Field(
+        default=None, description="After this the key works no more; without it, until it is revoked."
+    )
 
 
 class KeyAnswer(BaseModel):
@@ -36,6 +45,8 @@ class KeyAnswer(BaseModel):
     prefix: str = Field(description="The first eight characters after rk_, to tell keys apart.", examples=["3f9a1c07"])
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None
+    last_used_at: datetime | None = Field(description="To the minute; null: never.")
 
 
 class NewKeyAnswer(KeyAnswer):
@@ -53,7 +64,7 @@ router = APIRouter(prefix="/keys", tags=["keys"], route_class=KeyedRoute)
 @router.post("", status_code=201, operation_id="make_key", responses=problems(*WITH_BODY))
 def make(body: KeyBody, caller: AdminCaller, database: DatabaseDep, keyring: KeyringDep) -> NewKeyAnswer:
     """Make a key for the own tenant; it is shown once."""
-    key, row = service.make_key(database, keyring, caller.tenant_id, body.name, body.role)
+    key, row = service.make_key(database, keyring, caller.tenant_id, body.name, body.role, body.expires_at)
     return NewKeyAnswer(**KeyAnswer.model_validate(row).model_dump(), key=key.text)
 
 
@@ -66,4 +77,5 @@ def page(order: PageQuery, caller: AdminCaller, database: DatabaseDep) -> Page[K
 @router.delete("/{key_id}", status_code=204, operation_id="revoke_key", responses=problems(404, 409))
 def revoke(key_id: UUID, caller: AdminCaller, database: DatabaseDep, keys: KeysDep) -> None:
     """Revoke a key; other processes notice within RECOURSE_KEY_CACHE_SECONDS."""
-    service.revoke_key(database, keys, caller.tenant_id, key_id)
+    service.revoke_key(database, caller.tenant_id, key_id)
+    keys.forget()

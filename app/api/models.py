@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.datasets import LOANS_SCHEMA
-from app.api.dependencies import Caller, ClientCaller, DatabaseDep, KeyedRoute, Page, PageQuery
+from app.api.dependencies import AnalystCaller, Caller, DatabaseDep, KeyedRoute, Page, PageQuery
 from app.api.problems import WITH_BODY, problems
 from app.fields import Body, NameInPath
 from app.registry import queries, service
@@ -110,6 +110,6 @@ def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseD
 
 
 @router.post("/{name}/activate", operation_id="activate_version", responses=problems(*WITH_BODY, 404))
-def activate(name: NameInPath, body: ActivateBody, caller: ClientCaller, database: DatabaseDep) -> ModelAnswer:
+def activate(name: NameInPath, body: ActivateBody, caller: AnalystCaller, database: DatabaseDep) -> ModelAnswer:
     """Let another version answer: a newer one, or an older one to roll back."""
     return ModelAnswer.model_validate(service.activate(database, caller.tenant_id, name, body.version))

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.api.dependencies import (
+    AnalystCaller,
     Caller,
-    ClientCaller,
     DatabaseDep,
     IdempotencyKey,
     KeyedRoute,
@@ -81,7 +81,7 @@ router = APIRouter(tags=["training"], route_class=KeyedRoute)
     response_model=JobAnswer,
     responses=problems(*WITH_BODY, 404, 409),
 )
-async def submit(body: TrainRequest, caller: ClientCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
+async def submit(body: TrainRequest, caller: AnalystCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Train a model: 202 and the job; watch it at GET /jobs/{id} or live at GET /jobs/{id}/events."""
 
     def work() -> StoredReply:
@@ -151,7 +151,7 @@ async def events(
 
 
 @jobs_router.delete("/{job_id}", status_code=202, operation_id="cancel_job", responses=problems(404, 409))
-def cancel(job_id: UUID, caller: ClientCaller, database: DatabaseDep) -> JobAnswer:
+def cancel(job_id: UUID, caller: AnalystCaller, database: DatabaseDep) -> JobAnswer:
     """Cancel a job: at once if it waits, within seconds if it runs. What it had asked the ensemble stays charged."""
     return JobAnswer.model_validate(service.cancel(database, caller.tenant_id, job_id))
 

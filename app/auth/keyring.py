@@ -1,4 +1,8 @@
-"""API keys: how they are made, and what is kept of them. A key is rk_ + prefix + secret, 256 bits of chance in all."""
+"""API keys: how they are made, and what is kept of them. A key is rk_ + prefix + secret, 256 bits of chance in all.
+
+The database remembers a check value of the secret that all keys are hashed with. A process with another secret is
+refused: with it every key would be dead, and nobody would know why.
+"""
 
 import base64
 import hashlib
@@ -9,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
+from sqlalchemy import Connection, delete, exists, or_, select
 
+from app.db.engine import Database, insert_or_ignore
+from app.db.tables import ApiKey, SecretCheck
 from app.errors import UnavailableError
 from app.settings import Settings
 from models.errors import ConfigError
@@ -33,6 +40,7 @@ class Keyring:
 
     def __init__(self, secret: bytes) -> None:
         self._hash = hmac.digest(secret, b"recourse api keys", "sha256")
+        self.check_value = hmac.digest(secret, b"recourse check of the secret", "sha256").hex()
         self._fernet = Fernet(_fernet_key(secret))
 
     def make(self) -> NewKey:
@@ -58,8 +66,28 @@ class Keyring:
             ) from error
 
 
-def open_keyring(settings: Settings) -> Keyring:
-    """The keyring of RECOURSE_KEY_SECRET, else of VAR_DIR/secret.key, which is made if it is missing."""
+WAYS_OUT = "restore it from the backup, or lose every key and stored credential with `recourse key accept-new-secret`"
+
+
+def open_keyring(settings: Settings, database: Database) -> Keyring:
+    """The keyring of RECOURSE_KEY_SECRET, else of VAR_DIR/secret.key, which is made for a database without keys.
+
+    ConfigError where the secret is not the one that the keys in the database were made with.
+    """
+    path = settings.var_dir / SECRET_FILE
+    # Looked for once more: a process that starts at the same time may just have made it, and a key.
+    if settings.key_secret is None and not path.exists() and database.read(_has_keys) and not path.exists():
+        raise ConfigError(f"{path} is missing, and the keys in the database were made with it: {WAYS_OUT}")
+    keyring = read_keyring(settings)
+    remembered = database.read(_remembered) or _remember(database, keyring)
+    if remembered != keyring.check_value:
+        where = f"the secret in {path}" if settings.key_secret is None else "RECOURSE_KEY_SECRET"
+        raise ConfigError(f"{where} is not the one that the keys in the database were made with: {WAYS_OUT}")
+    return keyring
+
+
+def read_keyring(settings: Settings) -> Keyring:
+    """The same, whatever the database remembers."""
     if settings.key_secret is not None:
         secret = settings.key_secret.get_secret_value().encode()
         if len(secret) < LEAST_SECRET:
@@ -69,6 +97,28 @@ def open_keyring(settings: Settings) -> Keyring:
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32))
     return Keyring(path.read_bytes().strip())
+
+
+def replace_check_value(connection: Connection, keyring: Keyring) -> None:
+    """From now on the database expects this secret."""
+    connection.execute(delete(SecretCheck))
+    insert_or_ignore(connection, SecretCheck, id=1, value=keyring.check_value)
+
+
+def _has_keys(connection: Connection) -> bool:
+    found = select(or_(exists(select(SecretCheck.id)), exists(select(ApiKey.id))))
+    return bool(connection.execute(found).scalar_one())
+
+
+def _remembered(connection: Connection) -> str | None:
+    return connection.execute(select(SecretCheck.value)).scalar_one_or_none()
+
+
+def _remember(database: Database, keyring: Keyring) -> str | None:
+    """What the database remembers after this: of processes that start together the first decides."""
+    with database.writing() as connection:
+        insert_or_ignore(connection, SecretCheck, id=1, value=keyring.check_value)
+        return _remembered(connection)
 
 
 def write_private(path: Path, text: str) -> bool:

@@ -1,6 +1,7 @@
 """Who is calling: the holder of an API key, or of a session of the dashboard.
 
-A key's tenant and role are remembered for a few seconds, so that not every call reads the database. A session's cookie
+A key's tenant and role are remembered for a few seconds, so that not every call reads the database; when keys were used
+is written down once a minute, for the same reason. A session's cookie
 names a key without being it, ends by itself, and proves nothing to other sites. It is encrypted with the keyring's
 secret, and holds its own id, the tenant, the key's id and when it ends. Both ids are looked up on every use: signing
 out ends the session, revoking the key ends all of its sessions.
@@ -19,10 +20,10 @@ from cachetools import TTLCache
 from app.auth import queries
 from app.auth.keyring import Keyring
 from app.db.engine import Database
-from app.db.tables import Role
+from app.db.tables import AnyRow, Role, utc_now
 from app.errors import AuthenticationError, ForbiddenError, UnavailableError
 
-RANK = {Role.VIEWER: 0, Role.CLIENT: 1, Role.ADMIN: 2}
+RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.CLIENT, Role.ANALYST, Role.ADMIN))}
 
 
 MOST_ENTRIES = 10_000
@@ -35,6 +36,21 @@ class Principal:
     tenant_id: int
     role: Role
     key_id: UUID
+    expires_at: datetime | None = None
+
+
+def holder_of(row: AnyRow, now: datetime) -> Principal:
+    """The holder of a key with this row of `find_key`; AuthenticationError where the key does not work any more."""
+    if row.revoked_at is not None:
+        raise AuthenticationError(UNKNOWN)
+    if row.expires_at is not None and row.expires_at <= now:
+        raise AuthenticationError(f"the key expired on {row.expires_at:%Y-%m-%d %H:%M} UTC: ask an admin for a new one")
+    if row.disabled_at is not None:
+        raise AuthenticationError("the operator has disabled this lender, so its keys open nothing: ask the operator")
+    return Principal(row.tenant_id, Role(row.role), row.id, row.expires_at)
+
+
+UNKNOWN = "the key is unknown or revoked: ask an admin for a new one"
 
 
 class KeyCache:
@@ -46,24 +62,44 @@ class KeyCache:
         self._database = database
         self._keyring = keyring
         self._known: TTLCache[str, Principal] = TTLCache(MOST_ENTRIES, seconds, timer=clock)
+        self._used: dict[UUID, datetime] = {}
         self._lock = Lock()
 
     def remembered(self, key: str) -> Principal | None:
         """The key's holder if it was looked up lately; touches no database."""
+        now = utc_now()
         with self._lock:
-            return self._known.get(self._keyring.digest(key))
+            principal = self._known.get(self._keyring.digest(key))
+            if principal is None or (principal.expires_at is not None and principal.expires_at <= now):
+                return None
+            self._used[principal.key_id] = now
+            return principal
 
     def look_up(self, key: str) -> Principal:
         """The key's holder, from the database; AuthenticationError if it has none."""
         digest = self._keyring.digest(key)
         row = self._database.read(queries.find_key_by_digest, digest)
-        principal = None if row is None or row.revoked_at else Principal(row.tenant_id, Role(row.role), row.id)
         with self._lock:
             self._known.pop(digest, None)
-            if principal is None:
-                raise AuthenticationError("the key is unknown or revoked: ask an admin for a new one")
-            self._known[digest] = principal
+            if row is None:
+                raise AuthenticationError(UNKNOWN)
+            now = utc_now()
+            principal = self._known[digest] = holder_of(row, now)
+            self._used[principal.key_id] = now
         return principal
+
+    def note_use(self, key_id: UUID) -> None:
+        """The key's session was used."""
+        with self._lock:
+            self._used[key_id] = utc_now()
+
+    def write_uses(self) -> None:
+        """Keep in the database when keys were used; it blocks."""
+        with self._lock:
+            used, self._used = self._used, {}
+        if used:
+            with self._database.writing() as connection:
+                queries.note_uses(connection, used)
 
     def forget(self) -> None:
         """Look every key up anew: this process has just revoked one."""
@@ -104,7 +140,7 @@ def resume_session(database: Database, keyring: Keyring, cookie: str, now: datet
         raise AuthenticationError(OVER)
     if row is None or row.revoked_at is not None:
         raise AuthenticationError("the key of this session was revoked: sign in with another")
-    return Principal(row.tenant_id, Role(row.role), row.id)
+    return holder_of(row, now)
 
 
 def end_cookie_session(database: Database, keyring: Keyring, cookie: str) -> None:

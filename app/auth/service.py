@@ -1,11 +1,12 @@
-"""Keys: made and revoked by admins for their own tenant. The first start makes the default tenant and its admin key."""
+"""Keys: made, rotated and revoked. The first start makes the default tenant and its admin key."""
 
-from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID, uuid4
 
 from app.auth import queries
-from app.auth.keyring import Keyring, NewKey, write_private
-from app.auth.principals import KeyCache
+from app.auth.keyring import Keyring, NewKey, read_keyring, replace_check_value, write_private
+from app.auth.principals import holder_of
 from app.db.engine import Database
 from app.db.paging import found
 from app.db.tables import AnyRow, Role, utc_now
@@ -14,26 +15,45 @@ from app.settings import Settings
 from models.errors import ConfigError
 
 
-def make_key(database: Database, keyring: Keyring, tenant_id: int, name: str, role: Role) -> tuple[NewKey, AnyRow]:
+def make_key(
+    database: Database,
+    keyring: Keyring,
+    tenant_id: int,
+    name: str,
+    role: Role,
+    expires_at: datetime | None = None,
+) -> tuple[NewKey, AnyRow]:
     """A new key of the tenant, and its row."""
     key, key_id = keyring.make(), uuid4()
     with database.writing() as connection:
-        queries.add_key(connection, tenant_id, key_id, name, role, key, utc_now())
+        queries.add_key(connection, tenant_id, key_id, name, role, key, utc_now(), expires_at)
         row = queries.find_key(connection, tenant_id, key_id)
     assert row is not None
     return key, row
 
 
-def revoke_key(database: Database, keys: KeyCache, tenant_id: int, key_id: UUID) -> None:
-    """The key works no more: at once here, within `key_cache_seconds` in other processes. Not the last admin's."""
+def revoke_key(database: Database, tenant_id: int, key_id: UUID) -> None:
+    """The key works no more, in other processes within `key_cache_seconds`. Not the last admin's."""
+    now = utc_now()
     with database.writing() as connection:
         queries.lock_tenant(connection, tenant_id)
         row = found(queries.find_key(connection, tenant_id, key_id), f"key {key_id}: see GET /keys")
-        last = row.role == Role.ADMIN and row.revoked_at is None and queries.active_admins(connection, tenant_id) == 1
-        if last:
+        works = row.revoked_at is None and (row.expires_at is None or row.expires_at > now)
+        if row.role == Role.ADMIN and works and queries.active_admins(connection, tenant_id, now) == 1:
             raise ConflictError("this is the last admin key, and only an admin makes keys: make another first")
-        queries.revoke_key(connection, tenant_id, key_id, utc_now())
-    keys.forget()
+        queries.revoke_key(connection, tenant_id, key_id, now)
+
+
+def rotate_key(database: Database, keyring: Keyring, tenant_id: int, key_id: UUID, grace: timedelta) -> NewKey:
+    """A new key with the name and the role of the old one, which works for the time of grace and no longer."""
+    now, key = utc_now(), keyring.make()
+    with database.writing() as connection:
+        queries.lock_tenant(connection, tenant_id)
+        row = found(queries.find_key(connection, tenant_id, key_id), f"key {key_id}: see `recourse key list`")
+        holder_of(row, now)
+        queries.add_key(connection, tenant_id, uuid4(), row.name, Role(row.role), key, now)
+        queries.end_key(connection, tenant_id, key_id, now + grace)
+    return key
 
 
 def add_tenant(database: Database, keyring: Keyring, name: str) -> NewKey:
@@ -52,16 +72,8 @@ ADMIN_FILE = "admin.key"
 LEAST_KEY = 16
 
 
-@dataclass(frozen=True, slots=True)
-class FirstKey:
-    """An admin key that was made just now, to be printed once."""
-
-    text: str
-    file: str
-
-
-def set_up(settings: Settings, database: Database, keyring: Keyring) -> FirstKey | None:
-    """Make the default tenant and an admin key where they are missing; the key, if it is one of our making.
+def set_up(settings: Settings, database: Database, keyring: Keyring) -> Path | None:
+    """Make the default tenant and an admin key where they are missing; the key's file, if it is one of our making.
 
     Processes that start together wait for each other at the tenant's row.
     """
@@ -69,12 +81,20 @@ def set_up(settings: Settings, database: Database, keyring: Keyring) -> FirstKey
         tenant_id = queries.ensure_tenant(connection, DEFAULT_TENANT, utc_now())
         queries.lock_tenant(connection, tenant_id)
         given = _given(settings, keyring)
-        if given is None and queries.active_admins(connection, tenant_id):
+        if given is None and queries.active_admins(connection, tenant_id, utc_now()):
             return None
         key = given or _kept(settings, keyring)
         if queries.find_key_by_digest(connection, key.digest) is None:
             queries.add_key(connection, tenant_id, uuid4(), "first admin key", Role.ADMIN, key, utc_now())
-    return None if given is not None else FirstKey(key.text, str(settings.var_dir / ADMIN_FILE))
+    return None if given is not None else settings.var_dir / ADMIN_FILE
+
+
+def accept_new_secret(settings: Settings, database: Database) -> int:
+    """Let the database expect the secret as it is now; how many keys that revokes. Their secret is lost."""
+    keyring = read_keyring(settings)
+    with database.writing() as connection:
+        replace_check_value(connection, keyring)
+        return queries.revoke_all(connection, utc_now())
 
 
 def _given(settings: Settings, keyring: Keyring) -> NewKey | None:

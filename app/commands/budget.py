@@ -1,19 +1,18 @@
 """`recourse budget`: what is left, and whether the books are right."""
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
 from app.auth import queries
-from app.db.engine import Database, open_database
+from app.commands.operate import opened
+from app.db.engine import Database
 from app.db.ledger_tables import Period
 from app.ensembles import directory
 from app.errors import NotFoundError
 from app.ledger.audit import check_ledger as contradictions
 from app.ledger.audit import ledger_csv
 from app.ledger.ledger import Ledger
-from app.settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 
@@ -21,7 +20,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budget
 @app.command()
 def check() -> None:
     """Prove that the ledger's sums equal the rows; exit 1 and name each difference if they do not."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         found = contradictions(database)
     for contradiction in found:
         typer.echo(contradiction)
@@ -33,7 +32,7 @@ def check() -> None:
 @app.command()
 def show(tenant: str, ensemble: str) -> None:
     """Print the limit and what is used, reserved and left of it."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         balance = Ledger(database).balance(*_ids(database, tenant, ensemble))
     until = f" until {balance.period_ends.isoformat()}" if balance.period_ends is not None else ""
     typer.echo(
@@ -51,7 +50,7 @@ def set_limit(
     restart: Annotated[bool, typer.Option("--restart", help="Let another period count anew.")] = False,
 ) -> None:
     """Set the limit; below what is used it stops new reservations, and nothing is lost."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         balance = Ledger(database).set_limit(*_ids(database, tenant, ensemble), limit, period, restart)
     typer.echo(f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}")
 
@@ -59,7 +58,7 @@ def set_limit(
 @app.command()
 def export(tenant: str, ensemble: str) -> None:
     """Print the ledger of one ensemble as CSV."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         for line in ledger_csv(database, *_ids(database, tenant, ensemble)):
             typer.echo(line, nl=False)
 
@@ -67,7 +66,7 @@ def export(tenant: str, ensemble: str) -> None:
 @app.command()
 def expire() -> None:
     """Close the reservations of crashed processes: charge what they dispatched, release the rest."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         closed = Ledger(database).expire()
     charged, released = sum(s.dispatched for s in closed), sum(s.released for s in closed)
     typer.echo(f"{len(closed)} reservations expired: {charged} queries charged, {released} released")

@@ -1,24 +1,25 @@
-"""What an operator runs beside the service: `recourse health`, `migrate`, `tenant` and `worker`."""
+"""What an operator runs beside the service: `recourse health`, `migrate` and `worker`.
+
+`opened` is what all commands share that work on the database: what is wrong with it is one sentence.
+"""
 
 import http.client
 import os
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from app.auth.keyring import open_keyring
-from app.auth.service import add_tenant
+from app.commands.console import notes
 from app.db import migrations
-from app.db.engine import open_database
-from app.settings import ONE_THREAD, Settings
+from app.db.engine import Database, open_database, told_to_operator
+from app.settings import ONE_THREAD, Settings, unknown_names
 
 SECONDS = 8.0
 READY = 200
-
-tenants = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 class Process(StrEnum):
@@ -35,12 +36,27 @@ class Part(StrEnum):
     TRAIN = "train"
 
 
+def read_settings() -> Settings:
+    """The settings; names that look like one and are none are told."""
+    for sentence in unknown_names(os.environ):
+        notes().print(sentence, soft_wrap=True)
+    return Settings()
+
+
+@contextmanager
+def opened() -> Iterator[tuple[Settings, Database]]:
+    """The settings and the database that they name."""
+    settings = read_settings()
+    with closing(open_database(settings.database)) as database, told_to_operator(database):
+        yield settings, database
+
+
 def health(process: Annotated[Process, typer.Argument(help="Which process to ask.")] = Process.API) -> None:
     """Ask the API or the worker's explainer on this machine for /readyz; exit 1 and say why if it is not ready.
 
     A container runs it as its health check: images have no curl.
     """
-    settings = Settings()
+    settings = read_settings()
     port = settings.serve_port if process is Process.API else settings.explainer_port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
@@ -58,7 +74,7 @@ def health(process: Annotated[Process, typer.Argument(help="Which process to ask
 
 def migrate() -> None:
     """Bring the database of RECOURSE_DATABASE_URL (else SQLite in RECOURSE_VAR_DIR) to the newest revision."""
-    with closing(open_database(Settings().database)) as database:
+    with opened() as (_, database):
         before = migrations.current_revision(database)
         migrations.upgrade(database)
         typer.echo(f"{before or 'empty'} -> {migrations.current_revision(database)}")
@@ -69,19 +85,7 @@ def worker(only: Annotated[Part | None, typer.Option(help="Do only this; by defa
 
     The process becomes `python -m worker`, because app does not import worker.
     """
+    read_settings()
     chosen = [] if only is None else ["--only", only.value]
     environment = {**ONE_THREAD, **os.environ}
     os.execve(sys.executable, [sys.executable, "-m", "worker", *chosen], environment)
-
-
-@tenants.callback()
-def tenant() -> None:
-    """Tenants: lenders that share a service, and know nothing of each other."""
-
-
-@tenants.command()
-def add(name: str) -> None:
-    """Make a tenant and print its first admin key, once."""
-    settings = Settings()
-    with closing(open_database(settings.database)) as database:
-        typer.echo(add_tenant(database, open_keyring(settings), name).text)

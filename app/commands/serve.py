@@ -15,9 +15,10 @@ from app import logs
 from app.auth.keyring import open_keyring
 from app.auth.service import set_up
 from app.commands.console import notes
+from app.commands.operate import read_settings
 from app.connections import BoundedProtocol, allow_descriptors
 from app.db import migrations
-from app.db.engine import Database, open_database
+from app.db.engine import Database, open_database, told_to_operator
 from app.explain.contract import Explainer
 from app.explain.remote import RemoteExplainer
 from app.main import create_app
@@ -44,11 +45,12 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the API. With nothing configured everything runs here: SQLite, an explainer, a trainer."""
-    settings = Settings()
+    settings = read_settings()
     logs.configure(settings)
     allow_descriptors()
     with closing(open_database(settings.database)) as database, _ending_by_itself() as told_to_end:
-        prepare(settings, database)
+        with told_to_operator(database):
+            prepare(settings, database)
         address = (settings.serve_host if host is None else host, settings.serve_port if port is None else port)
         _serve(settings, database, *address, told_to_end)
 
@@ -62,9 +64,10 @@ def prepare(settings: Settings, database: Database) -> None:
             f"the database is at revision {migrations.current_revision(database) or 'none'}, this program needs "
             f"{migrations.newest_revision()}: run `recourse migrate`"
         )
-    first = set_up(settings, database, open_keyring(settings))
-    if first is not None:
-        notes().print(f"The first admin key, kept in {first.file}:\n{first.text}", soft_wrap=True)
+    file = set_up(settings, database, open_keyring(settings, database))
+    if file is not None:
+        # Never the key itself: what is printed here ends up in logs.
+        notes().print(f"The first admin key is in {file}; only its owner may read it.", soft_wrap=True)
 
 
 def _serve(settings: Settings, database: Database, host: str, port: int, told_to_end: Event) -> None:

@@ -67,6 +67,7 @@ async def _frame(request: Request, caller: Caller, resources: ResourcesDep) -> d
         "pages": [page for page in PAGES if admin or page[0] != "/keys"],
         "role": caller.role.value,
         "may_write": rank >= RANK[Role.CLIENT],
+        "may_train": rank >= RANK[Role.ANALYST],
         "admin": admin,
         "csrf": principals.csrf_token(resources.keyring, cookie) if cookie else "",
     }

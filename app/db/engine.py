@@ -11,10 +11,11 @@ from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import structlog
 from sqlalchemy import URL, Connection, Engine, Row, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -43,7 +44,11 @@ def open_database(database_url: str, pool_size: int = 10) -> "Database":
     Half of 2 * `pool_size` connections read, half write, as many again take steps, and two look after the health: none
     of these takes another's.
     """
-    url = make_url(database_url)
+    try:
+        url = make_url(database_url)
+    except ArgumentError as error:
+        fact = "RECOURSE_DATABASE_URL is not the URL of a database"
+        raise ConfigError(f"{fact}: write postgresql://user:password@host/database") from error
     half = max(1, pool_size // 2)
     match url.get_backend_name():
         case "postgresql":
@@ -150,6 +155,7 @@ def allow_time(connection: Connection) -> None:
 
 
 RETRY_SECONDS = 0.1
+logger = structlog.get_logger("recourse.database")
 FAILURES = (OperationalError, InterfaceError, ProgrammingError, PoolTimeoutError)
 SQLITE_MISSING = ("no such table", "no such column")
 """What SQLite reports as if it were out of order, and Postgres as an error in the program."""
@@ -169,14 +175,30 @@ def retry_database(action: Callable[[], T], patience: timedelta) -> T:
     try:
         return tries(action)
     except FAILURES as error:
-        # The driver's own first line: SQLAlchemy's message would repeat the statement and its parameters.
-        cause = _cause(error)
+        # Callers of the API read this: what the driver says names the database's host, and is for the log.
+        logger.warning("database failed", reason=_cause(error))
         if _is_away(error):
             waited = f"did not answer within {patience.total_seconds():g} s"
-            sentence = f"the ledger's database {waited} ({cause}), so nothing was asked: try later"
+            sentence = f"the ledger's database {waited}, so nothing was asked: try later"
         else:
-            sentence = f"the ledger's tables are not as expected ({cause}): run `recourse migrate`"
+            sentence = "the ledger's tables are not as expected: the operator has to run `recourse migrate`"
         raise LedgerUnavailableError(sentence) from error
+
+
+@contextmanager
+def told_to_operator(database: Database) -> Iterator[None]:
+    """What the database fails with becomes one sentence for the operator's terminal: where it is and what it said."""
+    try:
+        yield
+    except (*FAILURES, DatabaseError, LedgerUnavailableError) as error:
+        cause = error.__cause__ if isinstance(error, LedgerUnavailableError) else error
+        if isinstance(cause, FAILURES) or type(cause) is DatabaseError:
+            where = f"the database {database.engine.url.render_as_string()}"
+            if _is_away(cause) or type(cause) is DatabaseError:
+                fact = f"{where} cannot be used ({_cause(cause)})"
+                raise ConfigError(f"{fact}: start it, or correct RECOURSE_DATABASE_URL or RECOURSE_VAR_DIR") from error
+            raise ConfigError(f"{where} is not at this release ({_cause(cause)}): run `recourse migrate`") from error
+        raise
 
 
 def _is_away(error: BaseException) -> bool:

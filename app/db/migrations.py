@@ -43,6 +43,12 @@ def newest_revision() -> str | None:
     return ScriptDirectory(scripts()).get_current_head()
 
 
+def is_behind(database: Database) -> bool:
+    """Whether `recourse migrate` has something to do; not where the database is of a newer release."""
+    current, known = current_revision(database), ScriptDirectory(scripts())
+    return current is None or current in {script.revision for script in known.walk_revisions()} - {newest_revision()}
+
+
 def differences(database: Database) -> list[str]:
     """What a new migration would have to do to make the database equal to the tables; empty if there is no drift."""
     with database.reading() as connection:

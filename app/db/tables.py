@@ -96,16 +96,32 @@ class Tenant(Tables):
     id: Mapped[int] = mapped_column(BIG_ID, primary_key=True)
     name: Mapped[str] = mapped_column(String(100), unique=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """From then on none of its keys opens anything."""
+
+
+class SecretCheck(Tables):
+    """One row: a value that only the secret of the keys gives, to notice another secret by (app/auth/keyring.py)."""
+
+    __tablename__ = "secret_check"
+
+    id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    value: Mapped[str] = mapped_column(String(64))
 
 
 UNFINISHED_ONLY = text("state IN ('queued', 'running')")
 
 
 class Role(StrEnum):
-    """What a key may do: a viewer reads; a client also uploads, trains, explains and predicts; an admin does all."""
+    """What a key may do, each all that the one before it may.
+
+    A viewer reads. A client, such as a loan system, also explains, verifies and predicts. An analyst also uploads,
+    trains and activates. An admin does all.
+    """
 
     VIEWER = "viewer"
     CLIENT = "client"
+    ANALYST = "analyst"
     ADMIN = "admin"
 
 
@@ -124,7 +140,7 @@ class ApiKey(Tables):
 
     __tablename__ = "api_keys"
     __table_args__ = (
-        CheckConstraint("role IN ('admin', 'client', 'viewer')", name="role_known"),
+        CheckConstraint("role IN ('admin', 'analyst', 'client', 'viewer')", name="role_known"),
         Index("ix_api_keys_page", "tenant_id", "created_at", "id"),
     )
 
@@ -136,6 +152,9 @@ class ApiKey(Tables):
     digest: Mapped[str] = mapped_column(String(64), unique=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Written once a minute at most; None: never since this was recorded."""
 
 
 class EndedSession(Tables):

@@ -111,6 +111,11 @@ class RemoteExplainer:
         if key is not None and not key.isprintable():
             fact = f"{KEY_HEADER} holds a line break or another character that cannot be sent"
             raise ConfigError(f"{fact}: take it out of RECOURSE_WORKER_KEY")
+        for url in urls:
+            if not url.startswith(("http://", "https://")):
+                raise ConfigError(
+                    f"RECOURSE_EXPLAINER_URL holds {url!r}: write http://host:port, commas between several"
+                )
         self._addresses = Addresses(urls)
         self._workers: dict[str, _Worker] = {}
         headers = httpx.Headers({VERSION_HEADER: VERSION, "Content-Type": "application/json"})

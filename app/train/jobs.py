@@ -80,6 +80,12 @@ def count_unfinished(connection: Connection, tenant_id: int) -> int:
     return connection.execute(statement).scalar_one()
 
 
+def list_unfinished(connection: Connection, tenant_id: int) -> list[UUID]:
+    return list(
+        connection.execute(select(Job.id).where(Job.tenant_id == tenant_id, Job.state.in_(UNFINISHED))).scalars()
+    )
+
+
 def waiting(connection: Connection, now: datetime, limit: int = 100) -> list[UUID]:
     """Jobs of all tenants that a worker should take up, the oldest first."""
     statement = select(Job.id).where(_claimable(now)).order_by(Job.created_at).limit(limit)

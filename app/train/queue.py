@@ -17,6 +17,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from app.settings import Settings, environment_of
+from models.errors import ConfigError
 
 
 class TrainingQueue(Protocol):
@@ -47,9 +48,12 @@ log = structlog.get_logger()
 
 def connect(url: str) -> Redis:
     """To Redis; an answer that takes too long is an error, so that no request hangs on it."""
-    return Redis.from_url(
-        url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=ANSWER_SECONDS, health_check_interval=30
-    )
+    try:
+        return Redis.from_url(
+            url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=ANSWER_SECONDS, health_check_interval=30
+        )
+    except ValueError as error:
+        raise ConfigError("RECOURSE_REDIS_URL is not the URL of a Redis: write redis://host:6379/0") from error
 
 
 class RedisQueue:

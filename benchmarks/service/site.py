@@ -105,7 +105,7 @@ def _publish(settings: Settings, folder: Path) -> str:
     """The model as a version of a new tenant; a key of the tenant."""
     database, name = open_database(settings.database), uuid4().hex
     migrations.upgrade(database)
-    key = add_tenant(database, open_keyring(settings), name).text
+    key = add_tenant(database, open_keyring(settings, database), name).text
     with database.reading() as connection:
         tenant_id = queries.find_tenant(connection, name)
     assert tenant_id is not None

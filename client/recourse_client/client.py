@@ -230,9 +230,10 @@ def ledger_csv(ensemble: str) -> Call[str]:
     return Call(lambda answer: answer.text, "GET", f"/budgets/{ensemble}/ledger", {"params": {"format": "csv"}})
 
 
-def make_key(name: str, role: str | None = None) -> Call[NewKey]:
-    """Make an API key; role: viewer, client or admin."""
-    return _call(NewKey, "POST", "/keys", {"name": name} | ({} if role is None else {"role": role}))
+def make_key(name: str, role: str | None = None, expires_at: datetime | None = None) -> Call[NewKey]:
+    """Make an API key; role: viewer, client, analyst or admin."""
+    chosen = {"role": role, "expires_at": None if expires_at is None else expires_at.isoformat()}
+    return _call(NewKey, "POST", "/keys", {"name": name} | {key: value for key, value in chosen.items() if value})
 
 
 def keys(limit: int = 100, cursor: str | None = None) -> Call[Page[Key]]:

@@ -304,7 +304,7 @@ class Entry(Typed):
 
 
 class Key(Typed):
-    """An API key without its text; role: viewer, client or admin."""
+    """An API key without its text; role: viewer, client, analyst or admin."""
 
     id: UUID
     name: str
@@ -312,6 +312,8 @@ class Key(Typed):
     prefix: str
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
 
 
 class NewKey(Key):

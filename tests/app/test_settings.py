@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from app.settings import Settings
+from models.errors import ConfigError
 
 
 def test_defaults_are_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_names_of_the_design(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOURSE_LOG_FORMAT", "xml")
-    with pytest.raises(ValidationError, match="log_format"):
+    with pytest.raises(ConfigError, match="RECOURSE_LOG_FORMAT is 'xml'"):
         Settings()
 
 

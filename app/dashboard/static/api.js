@@ -47,6 +47,7 @@ export function make(name, attributes = {}, ...children) {
 export const find = (selector, within = document) => within.querySelector(selector);
 export const main = () => document.getElementById("main");
 export const mayWrite = () => main().dataset.mayWrite === "yes";
+export const mayTrain = () => main().dataset.mayTrain === "yes";
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 export const number = (value) => numbers.format(value);

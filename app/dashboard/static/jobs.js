@@ -1,5 +1,5 @@
 // Jobs: the list, and one of them as it runs.
-import { call, complain, duration, failed, find, get, make, mayWrite, number, tag, tell, time } from "./api.js";
+import { call, complain, duration, failed, find, get, make, mayTrain, number, tag, tell, time } from "./api.js";
 import { draw, palette, say } from "./charts.js";
 
 const STATES = { queued: ["", "waiting"], running: ["accent", "running"], done: ["good", "done"], failed: ["bad", "failed"], cancelled: ["warn", "cancelled"] };
@@ -113,7 +113,7 @@ function words(progress) {
 }
 
 function actions(at, over) {
-  const wanted = shown.state === "done" ? "models" : over || !mayWrite() || shown.cancel_requested ? "" : "cancel";
+  const wanted = shown.state === "done" ? "models" : over || !mayTrain() || shown.cancel_requested ? "" : "cancel";
   if (at.dataset.now === wanted) return;
   at.dataset.now = wanted;
   at.replaceChildren(wanted === "models" ? make("a", { class: "button", href: `/models#${shown.model}` }, "See the new version")

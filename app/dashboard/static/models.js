@@ -1,5 +1,5 @@
 // Models: versions, how good they are, what robustness costs, which one answers.
-import { call, failed, get, make, mayWrite, number, percent, plainName, sentence, tag, tell, time } from "./api.js";
+import { call, failed, get, make, mayTrain, number, percent, plainName, sentence, tag, tell, time } from "./api.js";
 import { draw, palette, say } from "./charts.js";
 
 const place = document.getElementById("place");
@@ -36,7 +36,7 @@ function versionTable(model, inside) {
   const rows = model.versions.map((version) => {
     const live = version.number === model.active_version;
     const back = version.number < model.active_version;
-    const act = live || !mayWrite() ? "" : make("button", { type: "button", "aria-label": `${back ? "Go back to" : "Activate"} version ${version.number}`, onclick: () => activate(model, version.number) }, back ? "Go back to this" : "Activate");
+    const act = live || !mayTrain() ? "" : make("button", { type: "button", "aria-label": `${back ? "Go back to" : "Activate"} version ${version.number}`, onclick: () => activate(model, version.number) }, back ? "Go back to this" : "Activate");
     return make("tr", {}, make("td", {}, make("button", { type: "button", class: "quiet", "aria-label": `Show version ${version.number}`, onclick: () => fill(inside, version, model) }, `Version ${version.number}`)),
       make("td", {}, live ? tag("good", "active") : tag("", "kept")), make("td", {}, time(version.created_at)),
       make("td", { class: "number" }, confirmed(version)), make("td", { class: "number" }, act));

@@ -106,7 +106,7 @@ def open_resident(
 ) -> ResidentExplainer:
     """An explainer over the database and the artifact store; with a registry, its metrics are there."""
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
-    ensembles = EnsembleDirectory(settings, database, ledger, open_keyring(settings))
+    ensembles = EnsembleDirectory(settings, database, ledger, open_keyring(settings, database))
     source = VersionSource(database, ensembles, open_store(settings), settings.device)
     limits = BatchLimits(
         records=settings.explain_batch,

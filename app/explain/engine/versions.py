@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 from async_lru import alru_cache
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.artifacts import ArtifactStore
 from app.db.engine import Database
@@ -161,7 +162,9 @@ class Preloader:
                 await self._load([key for key in found if key not in self._seen])
                 # One that is no longer active is loaded anew when it becomes active again.
                 self._seen = set(found)
-            # The database is away, or what not: it must not end the preloading.
+            # It is away, which others say as well: it must not end the preloading.
+            except SQLAlchemyError as error:
+                logger.warning("active models not found", reason=type(error).__name__)
             except Exception as error:
                 logger.warning("active models not found", reason=type(error).__name__, exc_info=error)
             await asyncio.sleep(LOOK_SECONDS)

@@ -46,6 +46,7 @@ class Service:
     tenant_id: int
     keys: dict[Role, str] = field(repr=False)
     admin: httpx.Client
+    analyst: httpx.Client
     client: httpx.Client
     viewer: httpx.Client
     stranger: httpx.Client
@@ -113,7 +114,7 @@ def service(server: Server) -> Iterator[Service]:
     with resources.database.reading() as connection:
         tenant_id = queries.find_tenant(connection, name)
     assert tenant_id is not None
-    for role in (Role.CLIENT, Role.VIEWER):
+    for role in (Role.ANALYST, Role.CLIENT, Role.VIEWER):
         keys[role] = make_key(resources.database, resources.keyring, tenant_id, role, role)[0].text
     clients = [client(server.url, key) for key in (*(keys[role] for role in ROLES), stranger, None)]
     yield Service(server, tenant_id, keys, *clients)
@@ -121,7 +122,7 @@ def service(server: Server) -> Iterator[Service]:
         one.close()
 
 
-ROLES = (Role.ADMIN, Role.CLIENT, Role.VIEWER)
+ROLES = (Role.ADMIN, Role.ANALYST, Role.CLIENT, Role.VIEWER)
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Plain HTTP: without it each client reads the certificates of all authorities, which takes longer than many a test."""
 

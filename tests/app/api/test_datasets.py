@@ -44,8 +44,8 @@ def upload(
 
 def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) -> None:
     LOANS.to_parquet(tmp_path / "loans.parquet")
-    from_csv = upload(service.client, csv())
-    from_parquet = upload(service.client, (tmp_path / "loans.parquet").read_bytes(), name="loans.parquet")
+    from_csv = upload(service.analyst, csv())
+    from_parquet = upload(service.analyst, (tmp_path / "loans.parquet").read_bytes(), name="loans.parquet")
     assert from_csv.status_code == from_parquet.status_code == 201
     for answer in (from_csv.json(), from_parquet.json()):
         assert (answer["rows"], answer["label"], answer["class_counts"]) == (40, "approved", {"no": 26, "yes": 14})
@@ -60,7 +60,7 @@ def test_csv_and_parquet_are_understood_alike(service: Service, tmp_path: Path) 
 
 def test_none_is_a_word_and_na_is_a_missing_value(service: Service) -> None:
     frame = LOANS.assign(guarantors=["None", "one"] * 20, savings=["NA", *range(39)])
-    features = upload(service.client, csv(frame)).json()["schema"]["features"]
+    features = upload(service.analyst, csv(frame)).json()["schema"]["features"]
     guarantors, savings = features[-2:]
     assert (guarantors["categories"], guarantors["nullable"]) == (["None", "one"], False)
     assert (savings["kind"], savings["nullable"]) == ("integer", True)
@@ -68,29 +68,29 @@ def test_none_is_a_word_and_na_is_a_missing_value(service: Service) -> None:
 
 def test_codes_with_leading_zeros_are_categories(service: Service) -> None:
     frame = LOANS.assign(branch=["00123", "", "0", "7"] * 10, share=["0.5", "0", "-0.25", "1"] * 10)
-    *_, branch, share = upload(service.client, csv(frame)).json()["schema"]["features"]
+    *_, branch, share = upload(service.analyst, csv(frame)).json()["schema"]["features"]
     assert (branch["categories"], branch["nullable"]) == (["0", "7", "00123"], True)
     assert (share["kind"], share["step"]) == ("numeric", 0.01)
 
 
 def test_without_a_label_there_are_features_only(service: Service) -> None:
-    answer = upload(service.client, csv(), label=None).json()
+    answer = upload(service.analyst, csv(), label=None).json()
     assert [feature["name"] for feature in answer["schema"]["features"]] == ["income", "housing", "approved"]
     assert (answer["label"], answer["class_counts"]) == (None, None)
 
 
 def test_protected_attributes_are_marked_and_told(service: Service) -> None:
-    answer = upload(service.client, csv(LOANS.assign(Sex=["f", "m"] * 20))).json()
+    answer = upload(service.analyst, csv(LOANS.assign(Sex=["f", "m"] * 20))).json()
     marks = {feature["name"]: (feature["protected"], feature["immutable"]) for feature in answer["schema"]["features"]}
     assert marks == {"income": (False, False), "housing": (False, False), "Sex": (True, True)}
     (notice,) = answer["notices"]
     assert notice.startswith("Column 'Sex' looks like a protected attribute (sex)") and '"protected": false' in notice
     assert service.viewer.get(f"/datasets/{answer['id']}").json()["notices"] == [notice]
-    assert upload(service.client, csv()).json()["notices"] == []
+    assert upload(service.analyst, csv()).json()["notices"] == []
 
 
 def test_a_byte_order_mark_is_not_part_of_a_name(service: Service) -> None:
-    answer = upload(service.client, b"\xef\xbb\xbf" + csv())
+    answer = upload(service.analyst, b"\xef\xbb\xbf" + csv())
     assert answer.json()["schema"]["features"][0]["name"] == "income"
 
 
@@ -123,7 +123,7 @@ WIDE = (",".join(f"c{n}" for n in range(100_000)) + "\n").encode()
     ids=lambda value: value[:20] if isinstance(value, str) else None,
 )
 def test_a_bad_table_is_refused_with_the_reason(service: Service, content: bytes, status: int, reason: str) -> None:
-    answer = upload(service.client, content)
+    answer = upload(service.analyst, content)
     assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
     assert service.viewer.get("/datasets").json()["items"] == [], "nothing is kept"
 
@@ -143,7 +143,7 @@ def test_numbers_with_a_stray_text_are_refused(service: Service, stray: str, lab
     buffer = io.BytesIO(csv(frame))
     if parquet:
         frame.to_parquet(buffer := io.BytesIO())
-    answer = upload(service.client, buffer.getvalue(), label)
+    answer = upload(service.analyst, buffer.getvalue(), label)
     assert answer.status_code == 422, answer.text
     way_out = "or send the form field categories=savings if it is a category."
     assert answer.json()["detail"] == f"Column 'savings' holds numbers, but {STRAY[stray]}, {way_out}"
@@ -151,24 +151,24 @@ def test_numbers_with_a_stray_text_are_refused(service: Service, stray: str, lab
 
 def test_dates_are_refused_unless_they_are_said_to_be_categories(service: Service) -> None:
     frame = LOANS.assign(month=["2024-01-01", "2024-02-01"] * 20)
-    answer = upload(service.client, csv(frame))
+    answer = upload(service.analyst, csv(frame))
     assert (answer.status_code, "'month' holds dates; replace it" in answer.text) == (422, True)
     for label in ("approved", None):
-        answer = upload(service.client, csv(frame), label, categories=("month", "housing"))
+        answer = upload(service.analyst, csv(frame), label, categories=("month", "housing"))
         month = next(one for one in answer.json()["schema"]["features"] if one["name"] == "month")
         assert month["categories"] == ["2024-01-01", "2024-02-01"]
 
 
 def test_only_columns_can_be_said_to_be_categories(service: Service) -> None:
     for label in ("approved", None):
-        answer = upload(service.client, csv(), label, categories=("shoe_size",))
+        answer = upload(service.analyst, csv(), label, categories=("shoe_size",))
         assert (answer.status_code, "'shoe_size', which is no feature" in answer.text) == (422, True)
 
 
 def test_a_parquet_bomb_is_refused_by_what_it_says_of_itself(service: Service) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"a": ["x" * 100_000] * 300}), buffer, compression="zstd", use_dictionary=False)
-    answer = upload(service.client, buffer.getvalue())
+    answer = upload(service.analyst, buffer.getvalue())
     assert (answer.status_code, "when unpacked" in answer.text) == (413, True)
 
 
@@ -180,7 +180,7 @@ def test_a_parquet_bomb_that_says_nothing_of_itself(service: Service, kind: pa.D
     buffer = io.BytesIO()
     pq.write_table(pa.table({"a": pa.array([value] * 300, type=kind), "approved": ["yes", "no"] * 150}), buffer)
     assert len(buffer.getvalue()) < 120_000
-    answer = upload(service.client, buffer.getvalue())
+    answer = upload(service.analyst, buffer.getvalue())
     assert answer.status_code in (413, 422), answer.text
     assert "when unpacked" in answer.text or "holds lists" in answer.text
 
@@ -189,7 +189,7 @@ def test_decimals_of_parquet_are_numbers(service: Service) -> None:
     buffer = io.BytesIO()
     savings = pa.array([Decimal(n) / 4 for n in range(40)])
     pq.write_table(pa.Table.from_pandas(LOANS).append_column("savings", savings), buffer)
-    answer = upload(service.client, buffer.getvalue())
+    answer = upload(service.analyst, buffer.getvalue())
     assert answer.status_code == 201, answer.text
     found = answer.json()["schema"]["features"][-1]
     assert [found[key] for key in ("kind", "lower", "upper", "step")] == ["numeric", 0, 9.75, 0.01]
@@ -201,13 +201,13 @@ def test_parquet_keeps_what_columns_are(service: Service) -> None:
     frame = LOANS.assign(housing=pd.Categorical(LOANS.housing), region=region)
     buffer = io.BytesIO()
     frame.to_parquet(buffer)
-    answer = upload(service.client, buffer.getvalue()).json()
+    answer = upload(service.analyst, buffer.getvalue()).json()
     kinds = {feature["name"]: (feature["kind"], feature["nullable"]) for feature in answer["schema"]["features"]}
     assert kinds == {"income": ("integer", False), "housing": ("categorical", False), "region": ("categorical", True)}
 
 
 def test_an_upload_past_the_limit_is_refused(service: Service) -> None:
-    assert upload(service.client, bytes(1_100_000)).status_code == 413
+    assert upload(service.analyst, bytes(1_100_000)).status_code == 413
 
 
 def test_a_strangers_upload_is_not_read(service: Service) -> None:
@@ -230,10 +230,10 @@ def test_one_tenants_uploads_leave_room_for_others(service: Service, monkeypatch
     long = csv(pd.concat([LOANS, LOANS]))
     with ThreadPoolExecutor(60) as pool:
         try:
-            first = [pool.submit(upload, service.client, long) for _ in range(60)]
+            first = [pool.submit(upload, service.analyst, long) for _ in range(60)]
             assert reading.wait(SECONDS * PATIENCE)
             wait_until(lambda: service.resources.uploads._open[service.tenant_id] == 60)
-            refused = upload(service.client, csv())
+            refused = upload(service.analyst, csv())
             assert (refused.status_code, "60 uploads are under way" in refused.text) == (503, True)
             assert service.nobody.get("/readyz", timeout=10 * PATIENCE).status_code == 200
             assert service.stranger.get("/budgets", timeout=10 * PATIENCE).status_code == 200
@@ -244,11 +244,11 @@ def test_one_tenants_uploads_leave_room_for_others(service: Service, monkeypatch
 
 
 def test_names_are_plain(service: Service) -> None:
-    answer = upload(service.client, csv(), name="../../etc/\u202eloans.csv").json()
+    answer = upload(service.analyst, csv(), name="../../etc/\u202eloans.csv").json()
     assert answer["name"] == "loans.csv"
 
 
 def test_another_tenant_sees_nothing(service: Service) -> None:
-    made = upload(service.client, csv()).json()["id"]
+    made = upload(service.analyst, csv()).json()["id"]
     assert service.stranger.get(f"/datasets/{made}").status_code == 404
     assert service.stranger.get("/datasets").json()["items"] == []

@@ -19,11 +19,11 @@ from tests.app.api.test_datasets import csv, upload
 
 @pytest.fixture
 def body(service: Service) -> dict[str, object]:
-    return {"model": "loans", "dataset": upload(service.client, csv()).json()["id"], "queries": 100}
+    return {"model": "loans", "dataset": upload(service.analyst, csv()).json()["id"], "queries": 100}
 
 
 def test_a_job_is_made_then_the_bell_is_rung(service: Service, body: dict[str, object]) -> None:
-    answer = service.client.post("/train", json=body)
+    answer = service.analyst.post("/train", json=body)
     assert answer.status_code == 202
     job = answer.json()
     assert (job["state"], job["model"], job["request"]["queries"]) == ("queued", "loans", 100)
@@ -34,11 +34,11 @@ def test_a_job_is_made_then_the_bell_is_rung(service: Service, body: dict[str, o
 
 
 def test_the_same_key_is_the_same_job(service: Service, body: dict[str, object]) -> None:
-    first = service.client.post("/train", json=body, headers={"Idempotency-Key": "a"})
-    again = service.client.post("/train", json=body, headers={"Idempotency-Key": "a"})
+    first = service.analyst.post("/train", json=body, headers={"Idempotency-Key": "a"})
+    again = service.analyst.post("/train", json=body, headers={"Idempotency-Key": "a"})
     assert (again.status_code, again.json()) == (202, first.json())
     assert (first.headers.get("Idempotent-Replayed"), again.headers["Idempotent-Replayed"]) == (None, "true")
-    other = service.client.post("/train", json=body | {"seed": 1}, headers={"Idempotency-Key": "a"})
+    other = service.analyst.post("/train", json=body | {"seed": 1}, headers={"Idempotency-Key": "a"})
     assert (other.status_code, other.json()["type"]) == (422, "/problems/reused-key")
     assert len(service.viewer.get("/jobs").json()["items"]) == 1
 
@@ -57,7 +57,7 @@ def test_the_same_key_is_the_same_job(service: Service, body: dict[str, object])
 def test_nonsense_is_refused(
     service: Service, body: dict[str, object], change: dict[str, object], status: int, reason: str
 ) -> None:
-    answer = service.client.post("/train", json=body | change)
+    answer = service.analyst.post("/train", json=body | change)
     assert (answer.status_code, reason in answer.text) == (status, True), answer.text
     assert service.viewer.get("/jobs").json()["items"] == []
 
@@ -65,16 +65,16 @@ def test_nonsense_is_refused(
 def test_a_queue_has_its_limit(service: Service, body: dict[str, object], database: Database) -> None:
     for _ in range(service.resources.settings.max_queued_jobs):
         add_job(database, service.tenant_id)
-    answer = service.client.post("/train", json=body)
+    answer = service.analyst.post("/train", json=body)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
 def test_cancel(service: Service, database: Database) -> None:
     job_id = add_job(database, service.tenant_id)
-    answer = service.client.delete(f"/jobs/{job_id}")
+    answer = service.analyst.delete(f"/jobs/{job_id}")
     assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
-    assert service.client.delete(f"/jobs/{job_id}").status_code == 409
-    assert service.client.delete(f"/jobs/{uuid4()}").status_code == 404
+    assert service.analyst.delete(f"/jobs/{job_id}").status_code == 409
+    assert service.analyst.delete(f"/jobs/{uuid4()}").status_code == 404
     assert service.viewer.delete(f"/jobs/{job_id}").status_code == 403
 
 

@@ -1,15 +1,21 @@
 """Keys open what their role allows, until they are revoked."""
 
 import json
+from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from sqlalchemy import select
 
+from app.auth import queries
 from app.auth.principals import KeyCache
+from app.auth.service import make_key, rotate_key
 from app.db.engine import Database
-from app.db.tables import ApiKey
+from app.db.tables import ApiKey, Role, utc_now
 from app.errors import AuthenticationError
+from app.main import maintain
 from tests.app.api.conftest import Service
+from tests.patience import wait_until
 
 
 def test_a_key_is_shown_once_and_works(service: Service, database: Database) -> None:
@@ -71,7 +77,7 @@ def test_pages(service: Service) -> None:
         cursor = page["next"]
         if cursor is None:
             break
-    assert seen[:5] == made[::-1] and len(seen) == len(set(seen)) == 8
+    assert seen[:5] == made[::-1] and len(seen) == len(set(seen)) == 9
     for nonsense in ("x", "AAAA", "MjAyNi0wMS0wMSBhYmM", "%00", "é"):
         answer = service.admin.get("/keys", params={"cursor": nonsense})
         assert (answer.status_code, answer.json()["type"]) == (422, "/problems/cursor")
@@ -90,3 +96,70 @@ def test_a_key_is_forgotten_after_its_time(service: Service, database: Database)
     assert cache.remembered(made["key"]) is None
     with pytest.raises(AuthenticationError):
         cache.look_up(made["key"])
+
+
+def test_a_key_expires(service: Service, database: Database) -> None:
+    """At once, also for who was remembered just before."""
+    soon = utc_now() + timedelta(hours=1)
+    made = service.admin.post("/keys", json={"name": "for a month", "expires_at": soon.isoformat()}).json()
+    assert datetime.fromisoformat(made["expires_at"]) == soon
+    bearer = {"Authorization": f"Bearer {made['key']}"}
+    assert service.nobody.get("/jobs", headers=bearer).status_code == 200
+    with database.writing() as connection:
+        queries.end_key(connection, service.tenant_id, UUID(made["id"]), utc_now() - timedelta(minutes=1))
+    service.resources.keys.forget()
+    answer = service.nobody.get("/jobs", headers=bearer)
+    assert answer.status_code == 401 and "the key expired on" in answer.json()["detail"]
+    for wrong in ("2020-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00", "2030-01-01T00:00:00", "never"):
+        answer = service.admin.post("/keys", json={"name": "x", "expires_at": wrong})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "expires_at"), wrong
+
+
+def test_a_remembered_key_ends_with_its_time(service: Service, database: Database) -> None:
+    cache = KeyCache(database, service.resources.keyring, 60.0)
+    ends = utc_now() + timedelta(seconds=0.5)
+    key, _ = make_key(database, service.resources.keyring, service.tenant_id, "short", Role.VIEWER, ends)
+    assert cache.look_up(key.text) == cache.remembered(key.text)
+    wait_until(lambda: cache.remembered(key.text) is None)
+
+
+def test_the_last_use_of_a_key_is_kept(service: Service) -> None:
+    def used() -> dict[str, str | None]:
+        return {key["role"]: key["last_used_at"] for key in service.admin.get("/keys").json()["items"]}
+
+    assert used()["viewer"] is None
+    service.viewer.get("/jobs")
+    maintain(service.resources)
+    first = used()["viewer"]
+    assert first is not None and used()["client"] is None
+    service.viewer.get("/jobs")
+    maintain(service.resources)
+    again = used()["viewer"]
+    assert again is not None and again > first
+
+
+def test_a_rotated_key_works_for_its_time_of_grace(service: Service, database: Database) -> None:
+    keyring, old = service.resources.keyring, service.keys[Role.CLIENT]
+    (row,) = [key for key in service.admin.get("/keys").json()["items"] if key["role"] == "client"]
+    new = rotate_key(database, keyring, service.tenant_id, UUID(row["id"]), timedelta(hours=1))
+    cache = KeyCache(database, keyring, 0.0)
+    assert cache.look_up(old).role is cache.look_up(new.text).role is Role.CLIENT
+    new_id = cache.look_up(new.text).key_id
+    newer = rotate_key(database, keyring, service.tenant_id, new_id, timedelta(0))
+    with pytest.raises(AuthenticationError, match="the key expired on"):
+        cache.look_up(new.text)
+    assert cache.look_up(newer.text).tenant_id == service.tenant_id
+    with pytest.raises(AuthenticationError, match="the key expired on"):
+        rotate_key(database, keyring, service.tenant_id, new_id, timedelta(0))
+
+
+def test_a_disabled_tenant_s_keys_open_nothing(service: Service, database: Database) -> None:
+    assert service.client.get("/jobs").status_code == 200
+    for disabled_at, status in ((utc_now(), 401), (None, 200)):
+        with database.writing() as connection:
+            queries.disable_tenant(connection, service.tenant_id, disabled_at)
+        service.resources.keys.forget()
+        answer = service.client.get("/jobs")
+        assert answer.status_code == status
+        assert status == 200 or "disabled this lender" in answer.json()["detail"]
+        assert service.stranger.get("/keys").status_code == 200

@@ -29,11 +29,11 @@ def test_switch_and_roll_back(service: Service, database: Database) -> None:
     for _ in range(2):
         publish(database, service.tenant_id, ensemble_id)
     for number in (2, 1):
-        answer = service.client.post("/models/loans/activate", json={"version": number})
+        answer = service.analyst.post("/models/loans/activate", json={"version": number})
         assert (answer.status_code, answer.json()["active_version"]) == (200, number)
         assert service.viewer.get("/models/loans").json()["active_version"] == number
-    assert service.client.post("/models/loans/activate", json={"version": 3}).status_code == 404
-    assert service.client.post("/models/unknown/activate", json={"version": 1}).status_code == 404
+    assert service.analyst.post("/models/loans/activate", json={"version": 3}).status_code == 404
+    assert service.analyst.post("/models/unknown/activate", json={"version": 1}).status_code == 404
     assert service.viewer.post("/models/loans/activate", json={"version": 2}).status_code == 403
 
 
@@ -44,7 +44,7 @@ def test_the_ensemble_follows_the_active_version(service: Service, database: Dat
     second = publish(database, service.tenant_id, ensemble_id, ensemble_version="second", members=("knn", "svm"))
     shapes = {1: ("first", ["knn"]), 2: ("second", ["knn", "svm"])}
     for number in (2, 1, 2):
-        service.client.post("/models/loans/activate", json={"version": number})
+        service.analyst.post("/models/loans/activate", json={"version": number})
         (shown,) = service.viewer.get("/ensembles").json()["items"]
         assert (shown["version"], shown["members"], shown["classes"]) == (*shapes[number], ["no", "yes"])
     assert service.client.post("/ensembles/loans/predict", json={"records": [{"income": 5}]}).status_code == 200
@@ -56,7 +56,7 @@ def test_a_registered_ensemble_stays_as_it_was_registered(service: Service, data
     with database.writing() as connection:
         directory.describe_remote(connection, service.tenant_id, ensemble_id, "2026-02", SCHEMA, [], None)
     publish(database, service.tenant_id, ensemble_id, ensemble_version="2026-01")
-    assert service.client.post("/models/loans/activate", json={"version": 1}).status_code == 200
+    assert service.analyst.post("/models/loans/activate", json={"version": 1}).status_code == 200
     assert service.viewer.get("/ensembles").json()["items"][0]["version"] == "2026-02"
 
 

@@ -97,12 +97,12 @@ def known(service: Service, database: Database) -> dict[str, str]:
     publish(database, service.tenant_id, ensemble_id)
     # Finished, so that the stream of its events ends.
     job_id = add_job(database, service.tenant_id)
-    service.client.delete(f"/jobs/{job_id}")
+    service.analyst.delete(f"/jobs/{job_id}")
     return {
         "name": "loans",
         "ensemble": "loans",
         "job_id": str(job_id),
-        "dataset_id": upload(service.client, csv()).json()["id"],
+        "dataset_id": upload(service.analyst, csv()).json()["id"],
         "key_id": service.admin.post("/keys", json={"name": "to revoke"}).json()["id"],
     }
 

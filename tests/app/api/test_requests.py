@@ -73,7 +73,7 @@ def test_wrong_fields_are_named(service: Service) -> None:
 
 def test_numbers_without_end_are_refused_and_not_kept(service: Service) -> None:
     body = b'{"model": "m", "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "overrides": {"x": [1e999]}}'
-    answer = service.client.post("/train", content=body, headers={"Content-Type": "application/json"})
+    answer = service.analyst.post("/train", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "overrides")
     records = b'{"records": [{"income": 1e999}]}'
     answer = service.client.post("/ensembles/x/predict", content=records, headers={"Content-Type": "application/json"})
@@ -87,7 +87,7 @@ def test_a_document_nested_without_end_is_refused_and_not_kept(service: Service)
     def train(depth: int) -> httpx.Response:
         deep = b'{"a":' * depth + b"1" + b"}" * depth
         body = b'{"model": "m", "dataset": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "overrides": ' + deep + b"}"
-        return service.client.post("/train", content=body, headers=as_json)
+        return service.analyst.post("/train", content=body, headers=as_json)
 
     assert (train(100).status_code, train(100).json()["errors"][0]["field"]) == (422, "overrides")
     assert (train(300).status_code, problem(train(300))) == (400, "malformed")

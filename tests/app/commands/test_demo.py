@@ -37,7 +37,7 @@ def trained(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     shutil.copy(sqlite_template, folder / "recourse.db")
     settings = Settings(var_dir=folder)
     database = open_database(settings.database)
-    set_up(settings, database, open_keyring(settings))
+    set_up(settings, database, open_keyring(settings, database))
     with database.reading() as connection:
         tenant_id = queries.find_tenant(connection, DEFAULT_TENANT)
     assert tenant_id is not None

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -61,7 +62,8 @@ def headers_taken(url: str) -> int:
 def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
     with serve(tmp_path) as (process, url, said), httpx.Client(base_url=url, timeout=60.0) as http:
         key = (tmp_path / "admin.key").read_text().strip()
-        assert any(key in line for line in said), "printed once"
+        assert key not in "".join(said) and any(str(tmp_path / "admin.key") in line for line in said)
+        assert stat.S_IMODE((tmp_path / "admin.key").stat().st_mode) == 0o600
         headers = {"Authorization": f"Bearer {key}"}
         wait_ready(http)
         assert http.get("/keys", headers=headers).status_code == 200

@@ -28,7 +28,7 @@ def test_what_was_replaced_is_closed_when_nobody_can_be_using_it(
 ) -> None:
     settings = Settings(var_dir=tmp_path, blackbox_hosts=("lender.example",), max_deadline_ms=1_000)
     now, before = [0.0], open_loops()
-    registry = EnsembleDirectory(settings, database, ledger, open_keyring(settings), clock=lambda: now[0])
+    registry = EnsembleDirectory(settings, database, ledger, open_keyring(settings, database), clock=lambda: now[0])
     owner = customer.tenant_id, customer.ensemble_id
 
     def register(version: str) -> EnsembleMeter:

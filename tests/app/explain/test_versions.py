@@ -90,7 +90,9 @@ def test_only_what_was_published_is_loaded(
 ) -> None:
     settings = Settings(var_dir=tmp_path / "var")
     store = open_store(settings)
-    source = VersionSource(database, EnsembleDirectory(settings, database, ledger, open_keyring(settings)), store)
+    source = VersionSource(
+        database, EnsembleDirectory(settings, database, ledger, open_keyring(settings, database)), store
+    )
     version_id = publish(database, store, customer.tenant_id, "loans", save_two(lending, tmp_path)[0])
     loaded = source.load(customer.tenant_id, version_id)
     assert loaded.model.classes == lending.model.classes
@@ -113,7 +115,10 @@ def test_an_ensemble_that_was_registered_with_another_schema_is_not_asked(
 ) -> None:
     """Its classes may stand in another order: a refusal would be counted as a yes."""
     settings = Settings(var_dir=tmp_path / "var", blackbox_hosts=("lender.example",))
-    store, registry = open_store(settings), EnsembleDirectory(settings, database, ledger, open_keyring(settings))
+    store, registry = (
+        open_store(settings),
+        EnsembleDirectory(settings, database, ledger, open_keyring(settings, database)),
+    )
     saved, owner = save_two(lending, tmp_path)[0], (customer.tenant_id, customer.ensemble_id)
     schema = saved.model.encoder.schema
     version_id = publish(database, store, customer.tenant_id, "loans", saved, customer.ensemble_id)
