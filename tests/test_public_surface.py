@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 import recourse_client
 from app import cli
+from app.db import migrations
 from app.db.engine import open_database
 from app.main import create_app
 from app.settings import Settings
@@ -38,6 +39,7 @@ def _calls(folder: Path) -> Iterator[str]:
     """http METHOD /path"""
     url = f"sqlite:///{folder / 'recourse.db'}"
     with closing(open_database(url)) as database:
+        migrations.upgrade(database)
         settings = Settings(var_dir=folder, database_url=SecretStr(url))
         document = create_app(settings, database, SilentExplainer(), Bell()).openapi()
     for path, calls in document["paths"].items():

@@ -75,7 +75,7 @@ def test_budgets_and_models(service: Service, database: Database) -> None:
 def test_what_the_service_says_is_the_error(service: Service, database: Database) -> None:
     job_id: UUID = add_job(database, service.tenant_id)
     with open_client(service, Role.VIEWER) as client:
-        with pytest.raises(ClientError, match="role is viewer, but this needs client"):
+        with pytest.raises(ClientError, match="role is viewer, but this needs analyst"):
             client.cancel(job_id)
         with pytest.raises(ClientError, match="there is no job"):
             next(client.follow(uuid4()))

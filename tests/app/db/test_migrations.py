@@ -1,19 +1,22 @@
 """The migrations give the tables, up and down, and lose nothing that they need not lose."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import CheckConstraint, inspect, text
+from sqlalchemy import CheckConstraint, bindparam, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from app.db import migrations
 from app.db.engine import Database, open_database
-from app.db.tables import Tables, utc_now
+from app.db.tables import ApiKey, Tables, utc_now
 from app.ensembles import bought
 from app.ensembles.bought import AnswerOwner
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
+from app.train import jobs
 from models.errors import ConfigError
 from tests.app.conftest import Customer, new_customer
 
@@ -62,6 +65,39 @@ def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
     migrations.upgrade(database)
     assert migrations.differences(database) == []
+    database.close()
+
+
+def test_client_keys_that_may_have_trained_become_analysts(empty_database_url: str) -> None:
+    """0005: those that work and are older than a data set or a job of their tenant; the rest stay as they are."""
+    database = open_database(empty_database_url)
+    migrations.upgrade(database, "0004")
+    trained, asked = (new_customer(database).tenant_id for _ in range(2))
+    before, now = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    after = datetime(2026, 3, 1, tzinfo=UTC)
+    rows = {
+        "trains": (trained, "client", before, None),
+        "viewer": (trained, "viewer", before, None),
+        "admin": (trained, "admin", before, None),
+        "revoked": (trained, "client", before, now),
+        "younger": (trained, "client", after, None),
+        "of a tenant without trainings": (asked, "client", before, None),
+    }
+    columns = {name: ApiKey.__table__.c[name].type for name in ("id", "created_at", "revoked_at")}
+    add = text(
+        "INSERT INTO api_keys (id, tenant_id, name, role, prefix, digest, created_at, revoked_at) "
+        "VALUES (:id, :tenant_id, :name, :role, 'p', :name, :created_at, :revoked_at)"
+    ).bindparams(*(bindparam(name, type_=kind) for name, kind in columns.items()))
+    with database.writing() as connection:
+        jobs.add_job(connection, trained, uuid4(), "loans", {}, now)
+        for name, (tenant_id, role, made, revoked) in rows.items():
+            values = {"id": uuid4(), "tenant_id": tenant_id, "name": name, "role": role}
+            connection.execute(add, values | {"created_at": made, "revoked_at": revoked})
+    migrations.upgrade(database, "0005")
+    with database.reading() as connection:
+        roles = {row.name: row.role for row in connection.execute(text("SELECT name, role FROM api_keys"))}
+    assert roles == {name: role for name, (_, role, *_) in rows.items()} | {"trains": "analyst"}
+    migrations.downgrade(database, "0004")
     database.close()
 
 
