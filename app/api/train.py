@@ -79,14 +79,14 @@ router = APIRouter(tags=["training"], route_class=KeyedRoute)
     status_code=202,
     operation_id="train",
     response_model=JobAnswer,
-    responses=problems(*WITH_BODY, 404, 409),
+    responses=problems(*WITH_BODY, 404, 409, 429),
 )
 async def submit(body: TrainRequest, caller: AnalystCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Train a model: 202 and the job; watch it at GET /jobs/{id} or live at GET /jobs/{id}/events."""
 
     def work() -> StoredReply:
-        limit = resources.settings.max_queued_jobs
-        row = service.submit(resources.database, resources.queue, caller.tenant_id, body, limit)
+        settings, ledger = resources.settings, resources.ledger
+        row = service.submit(resources.database, ledger, resources.queue, settings, caller.tenant_id, body)
         return StoredReply(202, JobAnswer.model_validate(row).model_dump_json())
 
     answer = await resources.idempotent.run(caller.tenant_id, "/train", keyed, partial(to_thread.run_sync, work))

@@ -108,11 +108,17 @@ class Ledger:
         self.expire()
         if self._reserve(reservation, ensemble_id):
             return reservation
+        raise _too_many(amount, self.balance(tenant_id, ensemble_id))
+
+    def check_room(self, tenant_id: int, ensemble_id: int, amount: int) -> None:
+        """`QueryLimitError` if `reserve` would refuse as things are: nothing is promised."""
+        if self.balance(tenant_id, ensemble_id).remaining >= amount:
+            return
+        # A crashed owner may still hold what is missing.
+        self.expire()
         balance = self.balance(tenant_id, ensemble_id)
-        raise QueryLimitError(
-            f"{amount} queries were asked for, but {balance.remaining} of {balance.limit} remain "
-            f"({balance.used} used, {balance.reserved} reserved): ask for fewer or raise the limit"
-        )
+        if balance.remaining < amount:
+            raise _too_many(amount, balance)
 
     def dispatch(self, reservation: Reservation, count: int) -> None:
         """Charge `count` queries, before they are made; an error means that none of them may be made.
@@ -260,6 +266,13 @@ def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: 
         raise _no_budget(tenant_id, ensemble_id)
     key = period_key(Period(budget.period), now)
     queries.open_account(connection, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
+
+
+def _too_many(amount: int, balance: Balance) -> QueryLimitError:
+    return QueryLimitError(
+        f"{amount} queries were asked for, but {balance.remaining} of {balance.limit} remain "
+        f"({balance.used} used, {balance.reserved} reserved): ask for fewer or raise the limit"
+    )
 
 
 def _settlement(reservation_id: UUID, state: State, row: AnyRow) -> Settlement:

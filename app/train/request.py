@@ -5,12 +5,13 @@ command line makes a `TrainSettings`, the part that says how to train, whatever 
 pandas: the API needs it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from uuid import UUID
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from app.fields import Body, ColumnName, Document, Name
 from models.config import PRESETS, Config, MeasureConfig
@@ -25,6 +26,10 @@ MOST_SEED = 2**31 - 1
 """scikit-learn takes no larger one."""
 ORACLE_RECORDS, MOST_ORACLE_RECORDS = 10, 200
 QUERIES_EACH = MeasureConfig().queries_each
+
+
+LOCAL_ONLY = ("members", "mode")
+"""Fields that say how to train models here: a registered ensemble is asked as it is."""
 
 
 def _or_all(members: object) -> object:
@@ -54,6 +59,14 @@ class TrainSettings(Body):
     )
     top_features: int | None = Field(default=None, ge=1, le=10_000, description="Keep only so many features.")
     seed: int = Field(default=0, ge=0, le=MOST_SEED)
+
+    @model_validator(mode="after")
+    def _each_member_once(self) -> Self:
+        """ConfigError, which is told as it is: a model that votes twice would count twice in every agreement."""
+        for name, times in Counter(self.members).items():
+            if times > 1:
+                raise ConfigError(f"members names '{name}' {times} times; each model votes once, so name it once.")
+        return self
 
     def to_config(self, device: str) -> Config:
         """The preset as these settings change it, within its own number of queries."""
@@ -113,6 +126,17 @@ class TrainRequest(TrainSettings):
         default=True, description="Whether the new version answers at once; a first one always does."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _members_or_ensemble(cls, body: object) -> object:
+        """A registered ensemble is asked as it is: what is to be trained for it would be ignored."""
+        if isinstance(body, dict) and (ensemble := body.get("ensemble")) is not None:
+            given = " and ".join(name for name in LOCAL_ONLY if body.get(name) is not None)
+            if given:
+                fact = f"{given} would train models here, but ensemble {ensemble!r} is asked as it is"
+                raise ConfigError(f"{fact}; leave out {given}, or leave out ensemble.")
+        return body
+
     @property
     def compared(self) -> int:
         """The records for the oracle: some where the models are ours, none unasked where each query is the lender's."""
@@ -122,12 +146,16 @@ class TrainRequest(TrainSettings):
 
     def document(self) -> dict[str, Any]:
         """What the job's row keeps beside the model's name; `of_job` reads it back."""
-        return self.model_dump(mode="json", exclude={"model"})
+        return self.model_dump(mode="json", exclude={"model", *(LOCAL_ONLY if self.ensemble else ())})
 
     @classmethod
     def of_job(cls, document: Mapping[str, Any], model: str) -> Self:
         """The request of a job, whichever version of this program stored it: what it does not know, it leaves out."""
         known = {name: value for name, value in document.items() if name in cls.model_fields}
+        if known.get("ensemble") is not None:
+            known = {name: value for name, value in known.items() if name not in LOCAL_ONLY}
+        elif known.get("members") is not None:
+            known["members"] = list(dict.fromkeys(known["members"]))
         return cls.read({**known, "model": model})
 
 

@@ -17,28 +17,32 @@ from app.db.paging import found
 from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles import directory
 from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
-from app.ledger import steps
+from app.ledger import queries, steps
 from app.ledger.ledger import Ledger
+from app.settings import Settings
 from app.train import jobs
 from app.train.queue import TrainingQueue
-from app.train.request import TrainRequest
-from models.errors import ConfigError, DataError
+from app.train.request import TrainRequest, make_plan
+from models.data.schema import override_table
+from models.errors import ConfigError, DataError, QueryLimitError, SchemaError
 
 
 def submit(
     database: Database,
+    ledger: Ledger,
     queue: TrainingQueue,
+    settings: Settings,
     tenant_id: int,
     request: TrainRequest,
-    max_queued: int,
 ) -> AnyRow:
     """The row of the new job. What can be refused without the data is refused here.
 
     The row is committed before the queue is told: a trainer that is woken finds it.
     """
     job_id, now = uuid4(), utc_now()
+    _check_budget(database, ledger, settings, tenant_id, request)
     with database.writing() as connection:
-        _check(connection, tenant_id, request, max_queued)
+        _check(connection, tenant_id, request, settings.max_queued_jobs)
         jobs.add_job(connection, tenant_id, job_id, request.model, request.document(), now)
         jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
         row = jobs.find_job(connection, tenant_id, job_id)
@@ -54,6 +58,7 @@ def _check(connection: Connection, tenant_id: int, request: TrainRequest, max_qu
     if request.label is None and dataset.label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     _check_label(dataset, request.label)
+    _check_features(dataset, request)
     _check_ensemble(connection, tenant_id, request.model, request.ensemble)
     waiting = jobs.count_unfinished(connection, tenant_id)
     if waiting >= max_queued:
@@ -66,6 +71,41 @@ def _check_label(dataset: AnyRow, label: str | None) -> None:
     columns = [*features, *([] if dataset.label is None else [dataset.label])]
     if label is not None and features and label not in columns:
         raise DataError(f"There is no label column '{label}'; the columns are {', '.join(columns)}.")
+
+
+def _check_features(dataset: AnyRow, request: TrainRequest) -> None:
+    """More features than there are, and overrides of none of them; where the upload did not describe the columns, the
+    training says so."""
+    label = request.label or dataset.label
+    features = [feature["name"] for feature in dataset.schema.get("features", ()) if feature["name"] != label]
+    if not features:
+        return
+    if request.top_features is not None and request.top_features > len(features):
+        raise ConfigError(f"top_features is {request.top_features}, but there are only {len(features)} features.")
+    for name in override_table(request.overrides):
+        if name not in features:
+            raise SchemaError(
+                f"The overrides name '{name}', which is no feature; the features are {', '.join(features)}."
+            )
+
+
+def _check_budget(
+    database: Database, ledger: Ledger, settings: Settings, tenant_id: int, request: TrainRequest
+) -> None:
+    """A training that the budget has no room for as things are is refused at once; the trainer's reservation decides.
+
+    The comparison with the oracle is left out where there is no room for it.
+    """
+    amount, registered = make_plan(request, settings.device).without_oracle("").total, request.ensemble is not None
+    row = database.read(directory.find_ensemble, tenant_id, request.ensemble or request.model)
+    fits = not registered if row is None else (row.kind == "remote") is registered
+    if not amount or not fits:
+        return  # Nothing is asked, or `_check` says what is wrong with the ensemble.
+    if row is not None and (registered or database.read(queries.find_budget, tenant_id, row.id) is not None):
+        ledger.check_room(tenant_id, row.id, amount)
+    elif amount > settings.default_budget:
+        fact = f"the training may ask {amount} queries, a new ensemble has a budget of {settings.default_budget}"
+        raise QueryLimitError(f"{fact}: allow it fewer with `queries`, or have RECOURSE_DEFAULT_BUDGET raised")
 
 
 def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ensemble: str | None) -> None:

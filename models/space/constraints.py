@@ -270,6 +270,7 @@ def prepare(schema: Schema, generated_features: frozenset[str], constraints: Con
 
     generated_features: the features that the generator may change; all others count as immutable
     """
+    _check_directions(schema, constraints)
     frozen = frozenset(schema.names) - generated_features
     constraints = replace(constraints, immutable=constraints.immutable | frozen)
     try:
@@ -281,6 +282,15 @@ def prepare(schema: Schema, generated_features: frozenset[str], constraints: Con
         feasible = compile_constraints(schema, constraints, records[rows])
         return Prepared(feasible, rows, tuple(None if error is None else str(error) for error in errors))
     return Prepared(feasible, np.arange(len(records)), (None,) * len(records))
+
+
+def _check_directions(schema: Schema, constraints: Constraints) -> None:
+    """One way by the schema and the other by the request would freeze a feature without a word."""
+    for feature in schema.features:
+        asked = constraints.directions.get(feature.name, Direction.ANY)
+        if not feature.immutable and {asked, feature.direction} == {Direction.UP, Direction.DOWN}:
+            fact = f"'{feature.name}' may only go {feature.direction} by the model's schema and {asked} by the request"
+            raise ConstraintError(f"{fact}; leave the direction out, or freeze the feature with immutable.")
 
 
 def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:

@@ -47,7 +47,7 @@ class Site:
     ) -> UUID:
         bell = queue or Bell()
         wanted = changed(request or self.request, model=model)
-        row = service.submit(self.database, bell, self.customer.tenant_id, wanted, 50)
+        row = service.submit(self.database, self.ledger, bell, self.settings, self.customer.tenant_id, wanted)
         job_id: UUID = row.id
         return job_id
 

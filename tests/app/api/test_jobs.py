@@ -13,7 +13,7 @@ from app.db.tables import utc_now
 from app.train import jobs
 from app.train.jobs import Claim
 from tests.app.api.conftest import Service
-from tests.app.api.rows import add_job
+from tests.app.api.rows import SCHEMA, add_job
 from tests.app.api.test_datasets import csv, upload
 
 
@@ -49,6 +49,14 @@ def test_the_same_key_is_the_same_job(service: Service, body: dict[str, object])
         ({"dataset": str(uuid4())}, 404, "no data set"),
         ({"ensemble": "unknown"}, 404, "no registered ensemble"),
         ({"members": ["oracle"]}, 422, "members.0"),
+        ({"members": ["knn", "svm", "knn"]}, 422, "members names 'knn' 2 times"),
+        (
+            {"ensemble": "scores", "members": ["knn"]},
+            422,
+            "but ensemble 'scores' is asked as it is",
+        ),
+        ({"ensemble": "scores", "mode": "tuned"}, 422, "leave out mode, or leave out ensemble"),
+        ({"top_features": 10_000}, 422, "there are only"),
         ({"effort": 0}, 422, "effort"),
         ({"model": "a/b"}, 422, "model"),
         ({"quieries": 5}, 422, "quieries"),
@@ -60,6 +68,18 @@ def test_nonsense_is_refused(
     answer = service.analyst.post("/train", json=body | change)
     assert (answer.status_code, reason in answer.text) == (status, True), answer.text
     assert service.viewer.get("/jobs").json()["items"] == []
+
+
+def test_a_training_over_the_budget_is_told_at_once(service: Service, body: dict[str, object]) -> None:
+    url = f"http://127.0.0.1:{service.server.lender.port}"
+    endpoint = {"url": url, "model": "good", "members": ["forest"]}
+    made = {"name": "scores", "version": "1", "endpoints": [endpoint], "schema": SCHEMA, "budget": {"limit": 9}}
+    assert service.admin.post("/ensembles", json=made).status_code == 201
+    wanted = body | {"ensemble": "scores"}
+    over = service.client.post("/train", json=wanted)
+    assert (over.status_code, over.json()["type"]) == (429, "/problems/query-limit")
+    assert "but 9 of 9 remain" in over.json()["detail"]
+    assert service.client.post("/train", json=wanted | {"queries": 9}).status_code == 202
 
 
 def test_a_queue_has_its_limit(service: Service, body: dict[str, object], database: Database) -> None:

@@ -51,6 +51,16 @@ def test_a_later_version_s_field_is_left_out() -> None:
     assert TrainRequest.of_job(STORED_BY_0_1 | {"colour": "red"}, "loans").document() == STORED_BY_0_1
 
 
+def test_a_job_that_0_1_stored_with_members_that_it_ignored_is_read() -> None:
+    stored = STORED_BY_0_1 | {"ensemble": "scores"}
+    request = TrainRequest.of_job(stored, "loans")
+    assert request.ensemble == "scores" and not {"members", "mode"} & request.document().keys()
+    assert TrainRequest.of_job(request.document(), "loans") == request
+    assert TrainRequest.of_job(STORED_BY_0_1 | {"members": ["knn", "knn"]}, "loans").members == ("knn",)
+    body = {"model": "loans", "dataset": str(uuid4()), "ensemble": "scores", "members": None}
+    assert TrainRequest.model_validate(body).ensemble == "scores"
+
+
 def test_the_body_names_its_data_set_either_way() -> None:
     for name in ("dataset", "dataset_id"):
         body = {"model": "loans", name: str(REQUEST.dataset_id), "members": None}

@@ -43,7 +43,7 @@ def draw_constraints(task: Task, random: np.random.Generator) -> Constraints:
                 values = task.training.records[:, j]
                 low, high = np.nanquantile(values, [0.2, 0.8])
                 ranges[feature.name] = (float(low), float(high))
-        elif kind == 2 and not feature.is_categorical:
+        elif kind == 2 and not feature.is_categorical and feature.direction is Direction.ANY:
             directions[feature.name] = Direction.UP if random.random() < 0.5 else Direction.DOWN
     return Constraints(frozenset(frozen), ranges, directions)
 

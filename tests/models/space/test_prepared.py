@@ -72,3 +72,17 @@ def test_what_no_record_could_meet_is_raised(tiny_model: RecourseModel, loans_ta
             Constraints(immutable=frozenset({"shoe size"})),
             loans_task.test.records[:1],
         )
+
+
+def test_a_direction_against_the_schemas_is_refused_not_taken_for_frozen(
+    tiny_model: RecourseModel, loans_task: Task
+) -> None:
+    schema, generated = tiny_model.encoder.schema, tiny_model.generated_features
+    opposite = {Direction.UP: Direction.DOWN, Direction.DOWN: Direction.UP}
+    one_way = [feature for feature in schema.features if feature.direction in opposite and not feature.immutable]
+    assert one_way
+    for feature in one_way:
+        asked = Constraints(directions={feature.name: opposite[feature.direction]})
+        with pytest.raises(ConstraintError, match=f"'{feature.name}' may only go {feature.direction} by the model's"):
+            prepare(schema, generated, asked, loans_task.test.records[:2])
+        prepare(schema, generated, Constraints(directions={feature.name: feature.direction}), loans_task.test.records)
