@@ -76,10 +76,10 @@ def test_a_training_over_the_budget_is_told_at_once(service: Service, body: dict
     made = {"name": "scores", "version": "1", "endpoints": [endpoint], "schema": SCHEMA, "budget": {"limit": 9}}
     assert service.admin.post("/ensembles", json=made).status_code == 201
     wanted = body | {"ensemble": "scores"}
-    over = service.client.post("/train", json=wanted)
+    over = service.analyst.post("/train", json=wanted)
     assert (over.status_code, over.json()["type"]) == (429, "/problems/query-limit")
     assert "but 9 of 9 remain" in over.json()["detail"]
-    assert service.client.post("/train", json=wanted | {"queries": 9}).status_code == 202
+    assert service.analyst.post("/train", json=wanted | {"queries": 9}).status_code == 202
 
 
 def test_a_queue_has_its_limit(service: Service, body: dict[str, object], database: Database) -> None:
