@@ -8,12 +8,11 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from anyio import to_thread
 from fastapi import Request
@@ -89,30 +88,69 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
         watching.cancel()
 
 
-class SharedThreads:
-    """`count` threads, of which one tenant may hold `share`; who wants more waits. It is used on one event loop."""
+class FairRoom:
+    """Places that holders share, on one event loop: a holder may take one more while more are free than it has.
 
-    def __init__(self, count: int, share: int) -> None:
+    So one holder alone has half of them at most, two together three quarters: however many are slow, the next one finds
+    a free place.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._held: Counter[Hashable] = Counter()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def take(self, holder: Hashable) -> None:
+        """Wait for a place; it is to be given back."""
+        while self._free <= self._held[holder]:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        self._count(holder, 1)
+
+    def give_back(self, holder: Hashable) -> None:
+        self._count(holder, -1)
+        woken, self._waiting = self._waiting, []
+        for waiting in woken:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    @asynccontextmanager
+    async def place(self, holder: Hashable) -> AsyncIterator[None]:
+        await self.take(holder)
+        try:
+            yield
+        finally:
+            self.give_back(holder)
+
+    def _count(self, holder: Hashable, places: int) -> None:
+        self._free -= places
+        self._held[holder] += places
+        self._held += Counter()  # Forgets who holds none.
+
+
+class SharedThreads:
+    """`count` threads, which tenants share as a `FairRoom` says; who wants more waits. It is used on one event loop."""
+
+    def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="ask")
-        self._share = share
-        self._rooms: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
+        self._room = FairRoom(count)
 
     async def run(self, tenant_id: int, work: Callable[[], T], patience: float | None = None) -> T:
         """What `work` returns. Who is cancelled does not wait any more, but work that was begun holds its thread.
 
         OverloadedError if the tenant's share was taken for `patience` seconds.
         """
-        room = self._rooms.setdefault(tenant_id, asyncio.Semaphore(self._share))
         try:
             async with asyncio.timeout(patience):
-                await room.acquire()
+                await self._room.take(tenant_id)
         except TimeoutError:
             raise OverloadedError(f"others of yours were being worked on for {patience:g} s: send it again") from None
         loop = asyncio.get_running_loop()
 
         def release(_: "Future[T]") -> None:
             with suppress(RuntimeError):  # The loop is closed: nobody waits.
-                loop.call_soon_threadsafe(room.release)
+                loop.call_soon_threadsafe(self._room.give_back, tenant_id)
 
         begun = self._threads.submit(work)
         begun.add_done_callback(release)

@@ -21,13 +21,13 @@ from app.metrics import Metrics
 from app.settings import Settings
 from app.train.queue import TrainingQueue
 
-TABLES_AT_ONCE, TABLES_SHARE = 2, 1
+TABLES_AT_ONCE = 2
 UPLOADS_EACH = 8
 """Uploads of one tenant that are received or wait at the same time."""
 THREADS_SHARE = 10
 """Of the 40 threads that handlers share, one tenant holds no more than these."""
 HEALTH_THREADS = 8
-ASKING_AT_ONCE, ASKING_SHARE = 16, 12
+ASKING_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def gather(
     ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
     ensembles = EnsembleDirectory(settings, database, ledger, keyring)
     # Threads of their own wait for remote black boxes: not those that everything else needs.
-    asking = SharedThreads(ASKING_AT_ONCE, ASKING_SHARE)
+    asking = SharedThreads(ASKING_AT_ONCE)
     return Resources(
         settings=settings,
         database=database,
@@ -93,7 +93,7 @@ def gather(
         idempotent=IdempotentRequests(database, settings.idempotency_open_seconds),
         streams=StreamLimit(settings.max_streams),
         uploads=StreamLimit(UPLOADS_EACH, "uploads are under way"),
-        tables=SharedThreads(TABLES_AT_ONCE, TABLES_SHARE),
+        tables=SharedThreads(TABLES_AT_ONCE),
         shares=Shares(THREADS_SHARE),
         health_threads=CapacityLimiter(HEALTH_THREADS),
     )

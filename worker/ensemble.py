@@ -44,11 +44,17 @@ from worker.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class BlackBoxes:
-    """An ensemble, whose answers it gives, and the way to it; `trained` only where this job made it."""
+    """An ensemble, whose answers it gives, and the way to it; `trained` if this job made it, else `directory`."""
 
     owner: AnswerOwner
     meter: EnsembleMeter
     trained: LocalEnsemble | None
+    directory: EnsembleDirectory | None = None
+
+    def close(self) -> None:
+        """Close the connections of a remote ensemble."""
+        if self.directory is not None:
+            self.directory.close()
 
 
 def find_registered(context: TrainingContext, name: str) -> AnyRow:
@@ -92,7 +98,7 @@ def open_registered(context: TrainingContext, row: AnyRow) -> BlackBoxes:
     registry = EnsembleDirectory(
         context.settings, context.database, context.ledger, open_keyring(context.settings, context.database)
     )
-    return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None)
+    return BlackBoxes(AnswerOwner(row.tenant_id, row.id, row.version), registry.remote_of(row), None, registry)
 
 
 def train_local(context: TrainingContext, ensemble_id: int, request: TrainRequest, splits: Splits) -> BlackBoxes:

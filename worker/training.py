@@ -9,6 +9,7 @@ The steps of the method itself are those of the command line: models/training/pi
 
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,9 +129,10 @@ def run_training(context: TrainingContext) -> UUID:
         boxes = (
             open_registered(context, registered) if registered else train_local(context, ensemble_id, request, splits)
         )
-        with boxes.meter:
+        with closing(boxes):
             # Not in a `with` of its own: whatever interrupts the job, the next process goes on with its reservation.
-            asked = boxes.meter.open(0, reservation=reservation)
+            left = 0 if reservation is None else reservation.amount - before
+            asked = boxes.meter.open(left, reservation=reservation)
             context.progress.queries = lambda: before + asked.charged
             product = _make(context, request, plan, splits, boxes, asked)
             context.progress.show("publish")

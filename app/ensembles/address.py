@@ -62,14 +62,14 @@ class AddressPolicy:
         origin = _take_apart(url)
         if origin.scheme == "http" and not self.plain_http:
             raise EndpointError(
-                f"the endpoint {origin.host!r} is not https: set RECOURSE_BLACKBOX_PLAIN_HTTP to allow it"
+                f"the endpoint {origin.host!r} is not https: the operator can allow it by RECOURSE_BLACKBOX_PLAIN_HTTP"
             )
         listed = {f"{origin.host}:{origin.port}"}
         if origin.port == DEFAULT_PORTS[origin.scheme]:
             listed.add(origin.host)
         if not listed & self.hosts:
             raise EndpointError(
-                f"the host {origin.host}:{origin.port} is not in RECOURSE_BLACKBOX_HOSTS: ask the operator"
+                f"the host {origin.host}:{origin.port} is not in RECOURSE_BLACKBOX_HOSTS: the operator must add it"
             )
         return origin
 
@@ -81,8 +81,8 @@ class AddressPolicy:
         for address in parsed:
             if not self._allows(address):
                 raise EndpointError(
-                    f"the host {origin.host!r} resolves to {address}, which is not public: "
-                    "the operator can allow its network in RECOURSE_BLACKBOX_NETWORKS"
+                    f"the host {origin.host!r} resolves to {address}, which is not public: the operator must add "
+                    f"{address}, or its network, to RECOURSE_BLACKBOX_NETWORKS"
                 )
         return parsed[0]
 

@@ -1,36 +1,31 @@
 """The two kinds of black box that app/ensembles/metered.py asks: an ensemble in this process, and remote endpoints.
 
 Only app/ensembles/meter.py may import this file (a contract in pyproject.toml), so that nothing is asked unmetered.
-Remote members speak the Open Inference Protocol v2 (app/ensembles/endpoint.py). They are asked at the same time, on an
-event loop in a thread of its own; an endpoint that keeps failing rests for a while behind its circuit breaker.
+Remote members speak the Open Inference Protocol v2 (app/ensembles/endpoint.py). They are asked at the same time, on the
+event loop of the process's pool; an endpoint that keeps failing rests for a while behind its circuit breaker.
 """
 
 import asyncio
-import ssl
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from types import TracebackType
-from typing import Self
+from uuid import uuid4
 
-import httpx
 import numpy as np
-from anyio.from_thread import start_blocking_portal
 
 from app.concurrency import Deadline
-from app.ensembles.address import AddressPolicy
 from app.ensembles.endpoint import (
+    Call,
+    Document,
     Endpoint,
-    EndpointClient,
     EndpointFailure,
-    Resolver,
-    decode_response,
+    EndpointPool,
+    decode_answer,
     encode_request,
-    resolve,
 )
-from app.ensembles.metered import BoxAnswer, MissingVote
+from app.ensembles.metered import BoxAnswer, MissingVote, Prepared
 from models.arrays import Records
 from models.data.schema import Schema
 from models.ensemble.protocol import Ensemble
@@ -45,13 +40,11 @@ class LocalBlackBox:
         self.classes = ensemble.classes
         self._ensemble = ensemble
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def prepare(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> Prepared:
+        """Records (n, F) for some of the members: nothing can be in the way here."""
+        return Prepared(members, (), partial(self._ask, records, members))
 
-    def reachable(self) -> frozenset[int]:
-        return frozenset(range(len(self.member_names)))
-
-    def ask(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> BoxAnswer:
+    def _ask(self, records: Records, members: tuple[int, ...]) -> BoxAnswer:
         """records (n, F) -> probabilities (len(members), n, K)"""
         try:
             answered = np.asarray(self._ensemble.predict_proba(records), dtype=np.float64)
@@ -76,98 +69,97 @@ class BreakerPolicy:
 
 
 class RemoteBlackBox:
-    """Members behind HTTP endpoints, asked at the same time. Use it in a `with`, or close it."""
+    """Members behind HTTP endpoints, asked at the same time. Nothing is open between calls but the pool's connections.
+
+    holder: for whom the pool's places are held; see `EndpointPool.send`.
+    """
 
     def __init__(
         self,
         schema: Schema,
         endpoints: tuple[Endpoint, ...],
-        policy: AddressPolicy,
+        pool: EndpointPool,
+        holder: Hashable = None,
         breakers: BreakerPolicy | None = None,
-        resolver: Resolver = resolve,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.member_names = tuple(member for endpoint in endpoints for member in endpoint.members)
         self.classes = schema.classes
         if len(set(self.member_names)) != len(self.member_names):
             raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(self.member_names))}")
+        for endpoint in endpoints:
+            pool.policy.origin(endpoint.url)
         chosen = breakers or BreakerPolicy()
-        context = tls or httpx.create_ssl_context()
         self._schema = schema
-        self._endpoints = endpoints
-        self._clients = tuple(EndpointClient(endpoint, policy, resolver, context) for endpoint in endpoints)
-        self._breakers = tuple(CircuitBreaker(chosen.threshold, chosen.cooldown) for _ in endpoints)
-        self._open = ExitStack()
-        self._portal = self._open.enter_context(start_blocking_portal(name="remote black box"))
-        # Closed in the other order: the connections, then whatever still waits for an answer, then the thread.
-        self._open.callback(self._portal.call, self._portal.stop, True)
-        for client in self._clients:
-            self._open.callback(self._portal.call, client.close)
+        self._pool = pool
+        self._holder = holder
+        self._doors = tuple((endpoint, CircuitBreaker(chosen.threshold, chosen.cooldown)) for endpoint in endpoints)
 
-    def __enter__(self) -> Self:
-        return self
+    def prepare(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> Prepared:
+        """Records (n, F) for some of the members: their addresses are looked up, and nothing is sent yet."""
+        wanted = frozenset(self.member_names[m] for m in members)
+        found = self._pool.run(partial(self._prepare, records, wanted, deadline))
+        missing = tuple(vote for one in found if not isinstance(one, _Share) for vote in one)
+        shares = [one for one in found if isinstance(one, _Share)]
+        reached = tuple(self.member_names.index(name) for share in shares for name in share.outputs)
+        return Prepared(reached, missing, lambda: self._pool.run(partial(self._ask, shares, len(records), deadline)))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    async def _prepare(
+        self, records: Records, wanted: frozenset[str], deadline: Deadline
+    ) -> "list[_Share | tuple[MissingVote, ...]]":
+        doors = [door for door in self._doors if wanted.intersection(door[0].members)]
+        return await asyncio.gather(*(self._prepare_one(*door, records, wanted, deadline) for door in doors))
 
-    def close(self) -> None:
-        """Close every connection."""
-        self._open.close()
+    async def _prepare_one(
+        self,
+        endpoint: Endpoint,
+        breaker: "CircuitBreaker",
+        records: Records,
+        wanted: frozenset[str],
+        deadline: Deadline,
+    ) -> "_Share | tuple[MissingVote, ...]":
+        """One endpoint's share of the members, or why it cannot be asked."""
+        named = zip(endpoint.members, endpoint.outputs, strict=True)
+        outputs = {member: output for member, output in named if member in wanted}
+        if not breaker.would_allow:
+            return tuple(MissingVote(member, "failed before and rests now", True) for member in outputs)
+        id = uuid4().hex
+        body = encode_request(self._schema, records, endpoint.layout, list(outputs.values()), id)
+        try:
+            return _Share(await self._pool.prepare(endpoint, id, body, deadline.remaining), outputs, breaker)
+        except EndpointFailure as failure:
+            if failure.passing:
+                breaker.failed()
+            return tuple(MissingVote(member, failure.reason, failure.passing) for member in outputs)
 
-    def reachable(self) -> frozenset[int]:
-        """The members whose endpoint does not rest."""
-        open_names = {
-            member
-            for endpoint, breaker in zip(self._endpoints, self._breakers, strict=True)
-            if breaker.would_allow
-            for member in endpoint.members
-        }
-        return frozenset(m for m, name in enumerate(self.member_names) if name in open_names)
+    async def _ask(self, shares: "list[_Share]", rows: int, deadline: Deadline) -> BoxAnswer:
+        """All endpoints at once; the answers stand one below the other."""
+        answers = await asyncio.gather(*(self._ask_one(share, rows, deadline) for share in shares))
+        missing = tuple(vote for answer in answers for vote in answer.missing)
+        return BoxAnswer(np.concatenate([answer.probabilities for answer in answers]), missing)
 
-    def ask(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> BoxAnswer:
-        """records (n, F) -> probabilities (len(members), n, K)"""
-        return self._portal.call(self._ask, records, tuple(self.member_names[m] for m in members), deadline)
-
-    async def _ask(self, records: Records, wanted: tuple[str, ...], deadline: Deadline) -> BoxAnswer:
-        """Each endpoint that has a wanted member is asked for its own, all at once."""
-        shares = [tuple(name for name in endpoint.members if name in wanted) for endpoint in self._endpoints]
-        concerned = [(number, share) for number, share in enumerate(shares) if share]
-        answers = await asyncio.gather(
-            *(self._ask_one(number, records, share, deadline) for number, share in concerned)
-        )
-        probabilities = np.full((len(wanted), len(records), len(self.classes)), np.nan)
-        for (_, share), answer in zip(concerned, answers, strict=True):
-            probabilities[[wanted.index(name) for name in share]] = answer.probabilities
-        return BoxAnswer(probabilities, tuple(vote for answer in answers for vote in answer.missing))
-
-    async def _ask_one(self, number: int, records: Records, wanted: tuple[str, ...], deadline: Deadline) -> BoxAnswer:
-        """Ask one endpoint for its wanted members, and tell its breaker how it went."""
-        endpoint, breaker = self._endpoints[number], self._breakers[number]
-        outputs = dict(zip(endpoint.members, endpoint.outputs, strict=True))
-        names = [outputs[name] for name in wanted]
-        body = encode_request(self._schema, records, endpoint.layout, names)
-        if not breaker.allow():
-            return self._nothing(records, wanted, "failed before and rests now", passing=True)
+    async def _ask_one(self, share: "_Share", rows: int, deadline: Deadline) -> BoxAnswer:
+        """Send one call, and tell the endpoint's breaker how it went; it is paid for, so that cannot stop it now."""
+        share.breaker.allow()
         sound = False
         try:
-            response = await self._clients[number].infer(body, deadline.remaining)
-            answer = self._read(response, len(records), dict(zip(wanted, names, strict=True)))
+            said = await self._pool.send(share.call, self._holder, deadline.remaining)
+            answer = self._read(said, rows, share.outputs)
             sound = not answer.missing
         except EndpointFailure as failure:
-            answer = self._nothing(records, wanted, failure.reason, failure.passing)
+            silence = np.full((len(share.outputs), rows, len(self.classes)), np.nan)
+            votes = tuple(MissingVote(name, failure.reason, failure.passing) for name in share.outputs)
+            answer = BoxAnswer(silence, votes)
         finally:
             if sound:
-                breaker.succeeded()
+                share.breaker.succeeded()
             else:
-                breaker.failed()
+                share.breaker.failed()
         return answer
 
-    def _read(self, response: bytes, rows: int, outputs: dict[str, str]) -> BoxAnswer:
-        """The answer in a response's body; outputs: member -> the name of its output."""
+    def _read(self, said: Document, rows: int, outputs: dict[str, str]) -> BoxAnswer:
+        """The answer in a response's JSON; outputs: member -> the name of its output."""
         shape = (rows, len(self.classes))
-        tensors = decode_response(response, *shape)
+        tensors = decode_answer(said, *shape)
         probabilities = np.stack([tensors.get(output, np.full(shape, np.nan)) for output in outputs.values()])
         missing = (
             MissingVote(member, f"sent no float output {output!r} of shape {list(shape)}", passing=False)
@@ -176,9 +168,14 @@ class RemoteBlackBox:
         )
         return BoxAnswer(probabilities, tuple(missing))
 
-    def _nothing(self, records: Records, wanted: tuple[str, ...], reason: str, passing: bool) -> BoxAnswer:
-        silence = np.full((len(wanted), len(records), len(self.classes)), np.nan)
-        return BoxAnswer(silence, tuple(MissingVote(name, reason, passing) for name in wanted))
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """What one endpoint is going to be asked; outputs: member -> the name of its output."""
+
+    call: Call
+    outputs: dict[str, str]
+    breaker: "CircuitBreaker"
 
 
 class CircuitBreaker:

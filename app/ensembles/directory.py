@@ -6,8 +6,7 @@ model, under the model's name.
 """
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from threading import Lock
 from uuid import UUID
@@ -23,7 +22,7 @@ from app.db.paging import PageOrder, RowPage, found, numbered_page
 from app.db.tables import AnyRow, Document, owned
 from app.ensembles.address import AddressPolicy
 from app.ensembles.bought import AnswerOwner
-from app.ensembles.endpoint import Endpoint
+from app.ensembles.endpoint import Endpoint, EndpointPool
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError
 from app.ledger.ledger import Ledger
@@ -32,47 +31,24 @@ from models.data.schema import Feature, Schema
 from models.ensemble.protocol import Ensemble
 from models.errors import ConfigError
 
-MOST_OPEN = 32
-GRACE_SECONDS = 60.0
+MOST_OPEN = 1_000
 ENDPOINT = TypeAdapter(Endpoint)
 
 
-class _OpenMeters(LRUCache[tuple[int, int], tuple[object, EnsembleMeter]]):
-    """(tenant, ensemble) -> the row that a meter was opened for, and the meter; those used last stay."""
-
-    def __init__(self, most: int, retire: Callable[[EnsembleMeter], None]) -> None:
-        super().__init__(most)
-        self._retire = retire
-
-    def popitem(self) -> tuple[tuple[int, int], tuple[object, EnsembleMeter]]:
-        """Called when there is one too many."""
-        key, held = super().popitem()
-        self._retire(held[1])
-        return key, held
-
-
 class EnsembleDirectory:
-    """Opens ensembles; remote ones stay open, with their connections and breakers, until their row changes."""
+    """Opens ensembles; remote ones are kept, with what their breakers know, until their row changes.
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        ledger: Ledger,
-        keyring: Keyring,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    They share one pool of connections: an ensemble that is forgotten leaves nothing open.
+    """
+
+    def __init__(self, settings: Settings, database: Database, ledger: Ledger, keyring: Keyring) -> None:
         self._database = database
         self._ledger = ledger
         self._keyring = keyring
-        self._addresses = AddressPolicy.parse(
-            settings.blackbox_hosts, settings.blackbox_networks, settings.blackbox_plain_http
-        )
-        self._open = _OpenMeters(MOST_OPEN, self._retire)
-        self._retired: list[tuple[float, EnsembleMeter]] = []
-        """Replaced or put aside, and when: a request may still be using one, as long as the longest deadline lasts."""
-        self._grace = settings.max_deadline_ms / 1000 + GRACE_SECONDS
-        self._clock = clock
+        hosts, networks = settings.blackbox_hosts, settings.blackbox_networks
+        self._pool = EndpointPool(AddressPolicy.parse(hosts, networks, settings.blackbox_plain_http))
+        self._open: LRUCache[tuple[int, int], tuple[object, EnsembleMeter]] = LRUCache(MOST_OPEN)
+        """(tenant, ensemble) -> the row that a meter was opened for, and the meter; those used last stay."""
         self._lock = Lock()
 
     def local(self, ensemble: Ensemble, tenant_id: int, ensemble_id: int, version: str) -> EnsembleMeter:
@@ -81,10 +57,7 @@ class EnsembleDirectory:
         return EnsembleMeter.local(ensemble, self._database, self._ledger, owner)
 
     def remote(self, tenant_id: int, ensemble_id: int, asked: Schema) -> EnsembleMeter:
-        """The tenant's registered ensemble as its row says now, for a model of the schema `asked`.
-
-        Do not close it, the directory does.
-        """
+        """The tenant's registered ensemble as its row says now, for a model of the schema `asked`."""
         row = self._database.read(find_ensemble_by_id, tenant_id, ensemble_id)
         row = found(row, f"ensemble {ensemble_id}: see GET /ensembles")
         check_alike(row.name, Schema.from_json(row.schema), asked)
@@ -98,8 +71,6 @@ class EnsembleDirectory:
         with self._lock:
             held = self._open.get(key)
             if held is None or held[0] != state:
-                if held is not None:
-                    self._retire(held[1])
                 held = self._open[key] = (state, self._connect(row))
             return held[1]
 
@@ -108,7 +79,7 @@ class EnsembleDirectory:
         if not endpoints:
             raise ConfigError("an ensemble has no endpoint: name one or more")
         for endpoint in endpoints:
-            self._addresses.origin(endpoint.url)
+            self._pool.policy.origin(endpoint.url)
         members = [member for endpoint in endpoints for member in endpoint.members]
         if len(set(members)) != len(members):
             raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(members))}")
@@ -119,19 +90,8 @@ class EnsembleDirectory:
         return self._keyring.encrypt(json.dumps(secrets)) if any(secrets) else None
 
     def close(self) -> None:
-        with self._lock:
-            for _, meter in (*self._retired, *self._open.values()):
-                meter.close()
-            self._open.clear()
-            self._retired.clear()
-
-    def _retire(self, meter: EnsembleMeter) -> None:
-        """Put it aside, and close those that nobody can be using any more: each has a thread and connections."""
-        now = self._clock()
-        over = [old for since, old in self._retired if now - since > self._grace]
-        self._retired = [*((since, old) for since, old in self._retired if now - since <= self._grace), (now, meter)]
-        for old in over:
-            old.close()
+        """Close every connection."""
+        self._pool.close()
 
     def _connect(self, row: AnyRow) -> EnsembleMeter:
         secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
@@ -141,7 +101,7 @@ class EnsembleDirectory:
         )
         owner = AnswerOwner(row.tenant_id, row.id, row.version)
         schema = Schema.from_json(row.schema)
-        return EnsembleMeter.remote(schema, endpoints, self._addresses, self._database, self._ledger, owner)
+        return EnsembleMeter.remote(schema, endpoints, self._pool, self._database, self._ledger, owner)
 
 
 def check_alike(name: str, registered: Schema, asked: Schema) -> None:

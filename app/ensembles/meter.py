@@ -3,17 +3,14 @@
 An import contract in pyproject.toml keeps every other package from making a black box of its own.
 """
 
-import ssl
 from datetime import timedelta
-from types import TracebackType
 from typing import Self
 
 from app.concurrency import Deadline
 from app.db.engine import Database
-from app.ensembles.address import AddressPolicy
 from app.ensembles.blackbox import BreakerPolicy, LocalBlackBox, RemoteBlackBox
 from app.ensembles.bought import AnswerCache, AnswerOwner
-from app.ensembles.endpoint import Endpoint, Resolver, resolve
+from app.ensembles.endpoint import Endpoint, EndpointPool
 from app.ensembles.metered import Allowance, MeteredEnsemble, QueryPolicy
 from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
@@ -46,16 +43,15 @@ class EnsembleMeter:
         cls,
         schema: Schema,
         endpoints: tuple[Endpoint, ...],
-        addresses: AddressPolicy,
+        pool: EndpointPool,
         database: Database,
         ledger: Ledger,
         owner: AnswerOwner,
         breakers: BreakerPolicy | None = None,
-        resolver: Resolver = resolve,
-        tls: ssl.SSLContext | None = None,
     ) -> Self:
-        """Around Open Inference Protocol v2 endpoints."""
-        return cls(RemoteBlackBox(schema, endpoints, addresses, breakers, resolver, tls), database, ledger, owner)
+        """Around Open Inference Protocol v2 endpoints; each ensemble has its share of the pool's places."""
+        holder = owner.tenant_id, owner.ensemble_id
+        return cls(RemoteBlackBox(schema, endpoints, pool, holder, breakers), database, ledger, owner)
 
     def open(
         self,
@@ -64,18 +60,6 @@ class EnsembleMeter:
         deadline: Deadline | None = None,
         reservation: Reservation | None = None,
     ) -> MeteredEnsemble:
-        """The ensemble for one request of at most `maximum` queries; a resumed job passes its reservation."""
+        """The ensemble for one request of at most `maximum` queries; a job passes the reservation that it holds."""
         allowance = Allowance(self._ledger, self._owner.tenant_id, self._owner.ensemble_id, maximum, reservation)
         return MeteredEnsemble(self.__box, allowance, self._cache, policy, deadline)
-
-    def close(self) -> None:
-        """Close the connections of a remote ensemble."""
-        self.__box.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

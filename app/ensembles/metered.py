@@ -1,8 +1,10 @@
 """The metered proxy: the only way to the lender's models, and the place where a member that fails is asked again.
 
-For each record: is its answer bought already (app/ensembles/bought.py)? If not, charge the query in the ledger first
-(`Allowance`), then ask the members; one that fails in passing is asked again, and each further try is charged too. Too
-few answers are an EnsembleError. Black boxes are in app/ensembles/blackbox.py.
+For each record: is its answer bought already (app/ensembles/bought.py)? If not, see who can be asked, charge the query
+in the ledger (`Allowance`), then ask. A member that fails in passing may be asked again, each further try charged too:
+from what the first tries of this request cannot need any more, or where too few members have answered. So failing
+members do not use up the request's queries: the answer comes from the members that are left. Too few answers are an
+EnsembleError that names who is missing. Black boxes are in app/ensembles/blackbox.py.
 """
 
 import time
@@ -40,6 +42,18 @@ class BoxAnswer:
     missing: tuple[MissingVote, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What can be asked now: `members`, in the order of the answer, by `ask`; to be charged first, and asked once.
+
+    `missing` names those to whom nothing can be sent, and why: that costs nothing.
+    """
+
+    members: tuple[int, ...]
+    missing: tuple[MissingVote, ...]
+    ask: Callable[[], BoxAnswer]
+
+
 class BlackBox(Protocol):
     """m models that can be asked one by one."""
 
@@ -49,11 +63,7 @@ class BlackBox(Protocol):
     @property
     def classes(self) -> tuple[str, ...]: ...
 
-    def reachable(self) -> frozenset[int]:
-        """The members that are worth asking now; the others would not answer, and asking is charged."""
-        ...
-
-    def ask(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> BoxAnswer:
+    def prepare(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> Prepared:
         """Put records (n, F) to some of the members; one that fails is missing from the answer, it does not raise."""
         ...
 
@@ -62,8 +72,9 @@ class BlackBox(Protocol):
 class QueryPolicy:
     """How an ensemble is asked.
 
-    required: members that must answer for each record, by default more than half of them. attempts: tries for a member
-    that fails in passing, each one charged. retry_seconds: the pause before a further try. chunk: records in one call.
+    required: members that must answer for each record, by default more than half of them. attempts: most tries for a
+    member that fails in passing, each one charged. retry_seconds: the pause before a further try. chunk: records in one
+    call.
     """
 
     required: int | None = None
@@ -97,7 +108,7 @@ class MeteredAnswer:
 class Allowance:
     """Up to `maximum` queries, reserved all at once when the first is needed: what the cache answers needs none.
 
-    A job that goes on after a crash passes the reservation that it took over.
+    A job that goes on after a crash passes the reservation that it took over, and as `maximum` what is left of it.
     """
 
     def __init__(
@@ -118,6 +129,10 @@ class Allowance:
     @property
     def reservation(self) -> Reservation | None:
         return self._reservation
+
+    @property
+    def maximum(self) -> int:
+        return self._maximum
 
     @property
     def dispatched(self) -> int:
@@ -165,10 +180,14 @@ class MeteredEnsemble:
         self._cache = cache
         self._deadline = deadline or Deadline.never()
         self._missing: dict[str, MissingVote] = {}
+        self._asked: set[bytes] = set()
+        """The records that were put to the ensemble in this request, or whose answers were known."""
+        self._repeated = 0
+        """Queries that went into further tries."""
         self._reused = 0
         self._charges = np.zeros(0, dtype=np.intp)
 
-        self._reachable, self._put = _sealed(box, self._deadline)
+        self._prepare = _sealed(box, self._deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -208,19 +227,26 @@ class MeteredEnsemble:
         return self.ask(records).probabilities
 
     def ask(self, records: Records) -> MeteredAnswer:
-        """records (n, F) -> the votes of each member; what was bought before is free."""
+        """records (n, F) -> the votes of each member; what was bought before is free.
+
+        A vote that is missing is not asked for a second time in this request; the next request does.
+        """
         keys = record_keys(records)
         self._charges = np.zeros(len(keys), dtype=np.intp)
         rows = dict(zip(keys, records, strict=True))
         votes = self._cache.find(list(rows))
-        before_all = self._allowance.dispatched
+        before_all, known = self._allowance.dispatched, self._asked.intersection(votes)
+        self._asked.update(rows)
         missing: dict[str, MissingVote] = {}
         asked, costs = 0, dict.fromkeys(rows, 0)
         try:
-            for members, chunk in self._purchases(list(rows), votes):
+            for members, chunk in self._purchases([key for key in rows if key not in known], votes):
                 asked, before = asked + len(chunk), self._allowance.dispatched
                 try:
                     missing |= self._buy(chunk, np.stack([rows[key] for key in chunk]), members, votes)
+                except EnsembleError:
+                    self._asked.difference_update(chunk)
+                    raise
                 finally:
                     costs |= dict.fromkeys(chunk, (self._allowance.dispatched - before) // len(chunk))
         finally:
@@ -268,31 +294,40 @@ class MeteredEnsemble:
         self, records: Records, lacking: tuple[int, ...], answers: Answers
     ) -> dict[str, MissingVote]:
         """Fill in `answers` (m, n, K), each try charged before it is made; the members that are missing still."""
-        missing = {m: MissingVote(self.member_names[m], "failed before and rests now", True) for m in lacking}
+        missing = {m: MissingVote(self.member_names[m], "was not asked", True) for m in lacking}
         for attempt in range(self._policy.attempts):
-            reachable = self._reachable()
-            members = tuple(m for m, vote in missing.items() if m in reachable and vote.passing)
-            if not members or len(self.member_names) - len(missing) + len(members) < self._required:
+            ready = self._prepare(records, tuple(m for m, vote in missing.items() if vote.passing))
+            if attempt == 0:
+                missing |= {self.member_names.index(vote.member): vote for vote in ready.missing}
+            heard = len(self.member_names) - len(missing)
+            if not ready.members or heard + len(ready.members) < self._required:
                 break
-            if not self._pay(len(records), attempt):
+            if not self._pay(len(records), attempt, needed=heard < self._required):
                 break
-            answer = self._put(records, members)
+            answer = ready.ask()
             fresh = _checked(answer.probabilities)
             told = {vote.member: vote for vote in answer.missing}
-            for position, m in enumerate(members):
+            for position, m in enumerate(ready.members):
                 answers[m] = np.where(np.isnan(fresh[position]), answers[m], fresh[position])
                 name = self.member_names[m]
                 missing[m] = told.get(name) or MissingVote(name, "answered with what are not probabilities", False)
                 if not np.isnan(answers[m]).any():
                     del missing[m]
+            if not any(vote.passing for vote in missing.values()):
+                break
         return {vote.member: vote for vote in missing.values()}
 
-    def _pay(self, records: int, attempt: int) -> bool:
-        """Charge one try. The first raises what is in its way; a further one is only left out, what came is kept."""
+    def _pay(self, records: int, attempt: int, needed: bool) -> bool:
+        """Charge one try. The first raises what is in its way; a further one is only left out, what came is kept.
+
+        needed: too few members have answered, so that the request fails without this try.
+        """
         if attempt == 0:
             self._deadline.check(f"{records} records")
-            self._allowance.dispatch(records)
+            self._dispatch_first(records)
             return True
+        if not needed and self._spare < records:
+            return False
         time.sleep(min(self._policy.retry_seconds, self._deadline.remaining))
         if self._deadline.remaining <= 0.0:
             return False
@@ -300,28 +335,43 @@ class MeteredEnsemble:
             self._allowance.dispatch(records)
         except QueryLimitError:
             return False
+        self._repeated += records
         return True
+
+    @property
+    def _spare(self) -> int:
+        """Queries that the first tries of this request cannot need any more."""
+        maximum = self._allowance.maximum
+        return maximum - self._allowance.dispatched - max(0, maximum - len(self._asked))
+
+    def _dispatch_first(self, records: int) -> None:
+        try:
+            self._allowance.dispatch(records)
+        except QueryLimitError as error:
+            if not self._repeated:
+                raise
+            failed = ", ".join(self._missing) or "the ensemble"
+            raise EnsembleError(
+                f"{failed} failed, and asking again took {self._repeated} of the request's {self._allowance.maximum} "
+                f"queries, so that {records} more records could not be asked: mend it, or allow more queries"
+            ) from error
 
     def _too_few(self, heard: int, missing: dict[str, MissingVote]) -> EnsembleError:
         why = "; ".join(f"{vote.member}: {vote.reason}" for vote in missing.values())
         members = len(self.member_names)
+        advice = "try later" if any(vote.passing for vote in missing.values()) else "it will not pass by itself"
         return EnsembleError(
-            f"only {heard} of {members} members answered, {self._required} are required ({why}): try later"
+            f"only {heard} of {members} members answered, {self._required} are required ({why}): {advice}"
         )
 
 
-def _sealed(
-    box: BlackBox, deadline: Deadline
-) -> tuple[Callable[[], frozenset[int]], Callable[[Records, tuple[int, ...]], BoxAnswer]]:
-    """The two things to do with a box, without the box: no attribute leads around the meter."""
+def _sealed(box: BlackBox, deadline: Deadline) -> Callable[[Records, tuple[int, ...]], Prepared]:
+    """What to do with a box, without the box: no attribute leads around the meter."""
 
-    def reachable() -> frozenset[int]:
-        return box.reachable()
+    def prepare(records: Records, members: tuple[int, ...]) -> Prepared:
+        return box.prepare(records, members, deadline)
 
-    def put(records: Records, members: tuple[int, ...]) -> BoxAnswer:
-        return box.ask(records, members, deadline)
-
-    return reachable, put
+    return prepare
 
 
 def _checked(probabilities: Answers) -> Answers:

@@ -46,7 +46,7 @@ class CounterfactualAnswer(BaseModel):
     expected_agreement: float = Field(description="What the surrogate expects.")
     votes: list[VoteAnswer]
     agreement: float | None = Field(description="The share of all models that accept; a silent one does not.")
-    lower_bound: float | None = Field(description="Of the agreement, at 90%.")
+    lower_bound: float | None = Field(description="Of the agreement, at 90%; a silent model does not accept.")
 
 
 class BindingAnswer(BaseModel):

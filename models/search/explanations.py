@@ -159,7 +159,7 @@ def _counterfactual(
         said, heard = answer.verified.votes[:, row], answer.verified.answered[:, row]
         votes = tuple(Vote(name, bool(s) if h else None) for name, s, h in zip(members, said, heard, strict=True))
         share = float(answer.verified.agreement[row])
-        bound = beta_lower_bound(int(said.sum()), int((heard & ~said).sum()))
+        bound = beta_lower_bound(int(said.sum()), int((~said).sum()))
     density = float(answer.chosen.density[row, 0])
     typical = typicality(model, target, density)
     return Counterfactual(

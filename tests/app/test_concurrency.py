@@ -1,12 +1,13 @@
 """Threads that tenants share."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from threading import Event
 
 import pytest
 
-from app.concurrency import SharedThreads
+from app.concurrency import FairRoom, SharedThreads
 from app.errors import OverloadedError
 from tests.patience import until
 
@@ -23,7 +24,7 @@ def test_no_tenant_holds_all_threads() -> None:
         return wait
 
     async def scenario() -> None:
-        threads = SharedThreads(3, share=2)
+        threads = SharedThreads(3)
         slow = [asyncio.create_task(threads.run(1, work(1))) for _ in range(4)]
         await until(lambda: begun == [1, 1])
         other = asyncio.create_task(threads.run(2, work(2)))
@@ -46,7 +47,7 @@ def test_whoever_waits_too_long_for_its_share_is_sent_away() -> None:
         assert gate.wait(60)
 
     async def scenario() -> None:
-        threads = SharedThreads(2, share=1)
+        threads = SharedThreads(2)
         first = asyncio.create_task(threads.run(1, wait))
         await until(begun.is_set)
         with pytest.raises(OverloadedError, match=r"for 0.05 s: send it again"):
@@ -70,7 +71,7 @@ def test_work_that_nobody_waits_for_any_more_still_counts() -> None:
         assert gate.wait(60)
 
     async def scenario() -> None:
-        threads = SharedThreads(2, share=1)
+        threads = SharedThreads(2)
         first = asyncio.create_task(threads.run(1, wait))
         await until(lambda: begun == ["slow"])
         first.cancel()
@@ -88,3 +89,27 @@ def test_work_that_nobody_waits_for_any_more_still_counts() -> None:
         asyncio.run(scenario())
     finally:
         gate.set()
+
+
+def test_slow_lenders_leave_places_for_others() -> None:
+    """However many of them there are: a lender may take one more place while more are free than it has."""
+
+    async def scenario() -> list[int]:
+        room, inside, gate = FairRoom(16), Counter[str](), asyncio.Event()
+
+        async def hold(lender: str) -> None:
+            async with room.place(lender):
+                inside[lender] += 1
+                await gate.wait()
+
+        tasks = []
+        for lender in ("first", "second", "third", "fourth"):
+            tasks += [asyncio.create_task(hold(lender)) for _ in range(20)]
+            await asyncio.sleep(0.01)
+        held = [inside[lender] for lender in ("first", "second", "third", "fourth")]
+        gate.set()
+        await asyncio.gather(*tasks)
+        assert inside.total() == 80, "all of them come in at last"
+        return held
+
+    assert asyncio.run(scenario()) == [8, 4, 2, 1]

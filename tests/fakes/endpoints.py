@@ -6,17 +6,20 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from threading import Event, Thread
+from typing import Any
 
 
 class HostileServer(ThreadingHTTPServer):
-    """Remembers each request as (path, Authorization); `stop` ends the endless answers."""
+    """Remembers each request as (path, Authorization), and counts connections; `stop` ends the endless answers."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[tuple[str, str | None]] = []
+        self.connections = 0
         self.stop = Event()
         self.behaviour: str | None = None
 
@@ -29,10 +32,16 @@ class Handler(BaseHTTPRequestHandler):
     """One method a behaviour; /v2/models/{behaviour}/infer."""
 
     server: HostileServer
+    protocol_version = "HTTP/1.1"
+    request: dict[str, Any]
+
+    def setup(self) -> None:
+        self.server.connections += 1
+        super().setup()
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        request = json.loads(self.rfile.read(length))
+        self.request = request = json.loads(self.rfile.read(length))
         self.server.requests.append((self.path, self.headers["Authorization"]))
         behaviour = self.server.behaviour or self.path.split("/")[-2]
         rows = request["inputs"][0]["shape"][0]
@@ -45,6 +54,39 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer_good(self, rows: int, names: list[str]) -> None:
         self._json(_response(rows, names))
+
+    def answer_mirror(self, rows: int, names: list[str]) -> None:
+        """Each record has an answer of its own, and the request's id comes back."""
+        self._json(self._mirrored(rows, names) | {"id": self.request.get("id", "none was sent")})
+
+    def answer_nameless(self, rows: int, names: list[str]) -> None:
+        """As many servers do: without the request's id."""
+        self._json(self._mirrored(rows, names))
+
+    def answer_foreign(self, rows: int, names: list[str]) -> None:
+        self._json(self._mirrored(rows, names) | {"id": "of another request"})
+
+    def answer_twice(self, rows: int, names: list[str]) -> None:
+        """The next request on the connection finds an answer before it was asked."""
+        self.answer_nameless(rows, names)
+        self.answer_nameless(rows, names)
+
+    def answer_twice_with_id(self, rows: int, names: list[str]) -> None:
+        self.answer_mirror(rows, names)
+        self.answer_mirror(rows, names)
+
+    def answer_two_at_once(self, rows: int, names: list[str]) -> None:
+        """Both answers in one packet: they are in the client's buffer together."""
+        self.wfile, sent = BytesIO(), self.wfile
+        self.answer_twice_with_id(rows, names)
+        sent.write(self.wfile.getvalue())
+        self.wfile = sent
+
+    def _mirrored(self, rows: int, names: list[str]) -> dict[str, Any]:
+        accepted = [(value or 0) / 10 for value in self.request["inputs"][0]["data"]]
+        data = [share for one in accepted for share in (1 - one, one)]
+        shape = [rows, 2]
+        return {"outputs": [{"name": name, "shape": shape, "datatype": "FP64", "data": data} for name in names]}
 
     def answer_nested(self, rows: int, names: list[str]) -> None:
         response = _response(rows, names)
@@ -107,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, b"x", {"Content-Encoding": "gzip"})
 
     def answer_oversized(self, rows: int, names: list[str]) -> None:
-        self._send(200, b"", {"Content-Length": str(10**12)})
+        self._send(200, b"", {"Content-Length": str(10**12), "Connection": "close"})
 
     def answer_endless(self, rows: int, names: list[str]) -> None:
         self._head_without_length()
@@ -146,10 +188,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _head_without_length(self) -> None:
         self.send_response(200)
+        self.send_header("Connection", "close")
         self.end_headers()
 
 
-def _response(rows: int, names: list[str]) -> dict[str, list[dict[str, object]]]:
+def _response(rows: int, names: list[str]) -> dict[str, Any]:
     shape, data = [rows, 2], [0.25, 0.75] * rows
     return {"outputs": [{"name": name, "shape": shape, "datatype": "FP64", "data": data} for name in names]}
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.concurrency import Deadline
-from app.ensembles.metered import BoxAnswer, MissingVote
+from app.ensembles.metered import BoxAnswer, MissingVote, Prepared
 from models.arrays import Records
 
 MEMBERS = ("forest", "boosting", "network")
@@ -51,10 +51,14 @@ class FlakyBox:
         self.asked: list[tuple[int, ...]] = []
         self.resting: set[int] = set()
 
-    def reachable(self) -> frozenset[int]:
-        return frozenset(range(len(MEMBERS))) - self.resting
+    def prepare(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> Prepared:
+        reached = tuple(m for m in members if m not in self.resting)
+        missing = tuple(
+            MissingVote(MEMBERS[m], "failed before and rests now", True) for m in members if m in self.resting
+        )
+        return Prepared(reached, missing, lambda: self._ask(records, reached))
 
-    def ask(self, records: Records, members: tuple[int, ...], deadline: Deadline) -> BoxAnswer:
+    def _ask(self, records: Records, members: tuple[int, ...]) -> BoxAnswer:
         self.asked.append(members)
         failing = self.script.pop(0) if self.script else set()
         probabilities = formula(records)[list(members)]

@@ -30,16 +30,14 @@ Run: TypeAlias = Callable[[LoadedVersion, Sequence[ExplainTask]], Sequence[Expla
 class BatchLimits:
     """records: about how many are searched together; queue: how many may wait; wait: seconds.
 
-    threads: engines; asking: threads of the tasks that ask black boxes, where most of the time is spent waiting;
-    share: how many of those one tenant may hold.
+    threads: engines; asking: threads of the tasks that ask black boxes, where most of the time is spent waiting.
     """
 
     records: int = 64
     queue: int = 4096
     wait: float = 0.002
     threads: int = 1
-    asking: int = 5
-    share: int = 4
+    asking: int = 16
 
 
 @dataclass(eq=False)
@@ -156,7 +154,8 @@ class Batcher:
                     self._start(group, batch)
 
     def _has_room(self, asks: bool, tenant_id: int) -> bool:
-        return self._free[asks] > 0 and not (asks and self._held[tenant_id] >= self._limits.share)
+        """Of the asking threads a tenant may take one more while more are free than it holds: see `FairRoom`."""
+        return self._free[asks] > (self._held[tenant_id] if asks else 0)
 
     def _is_due(self, queue: Queue, expected: int) -> bool:
         """Whether waiting would bring nothing: as many are there as came last time, or the first waited long enough."""

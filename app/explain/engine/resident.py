@@ -30,8 +30,8 @@ from models.ensemble.votes import agreement, answered, beta_lower_bound, votes
 from models.search.search import target_codes
 
 SWITCH_SECONDS = 0.0005
-ASKING_THREADS, ASKING_SHARE = 5, 4
-"""Remote black boxes are waited for here, not in an engine; a tenant has a share of it."""
+ASKING_THREADS = 16
+"""Remote black boxes are waited for here, not in an engine."""
 
 
 class ResidentExplainer:
@@ -59,7 +59,7 @@ class ResidentExplainer:
         count = count_nothing if metrics is None else metrics.count_queries
         observe = None if metrics is None else metrics.observe
         self._batcher = Batcher(partial(run_batch, count=count), self._limits, observe)
-        self._asking = SharedThreads(ASKING_THREADS, ASKING_SHARE)
+        self._asking = SharedThreads(ASKING_THREADS)
         self._closing, self._release = False, release
         if metrics is not None:
             metrics.watch_queue(lambda: self._batcher.pending)
@@ -130,5 +130,5 @@ def _judged(said: NDArray[np.float64], target: NDArray[np.int64]) -> VerifiedRec
     """said (m, K), target (1,)"""
     known, yes = answered(said[:, None])[:, 0], votes(said[:, None], target)[:, 0]
     each = tuple(bool(vote) if spoke else None for vote, spoke in zip(yes, known, strict=True))
-    bound = beta_lower_bound(int(yes.sum()), int((known & ~yes).sum()))
+    bound = beta_lower_bound(int(yes.sum()), int((~yes).sum()))
     return replace(heard(said), votes=each, agreement=float(agreement(said[:, None], target)[0]), lower_bound=bound)

@@ -1,7 +1,9 @@
 """Ensembles are registered, asked through the ledger, and their credentials are never seen again."""
 
 import asyncio
+import threading
 import time
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -17,7 +19,7 @@ from app.ensembles import directory
 from app.explain import asking
 from app.explain.asking import AskService
 from app.explain.contract import VerifyAnswer
-from app.resources import ASKING_SHARE
+from app.resources import ASKING_AT_ONCE
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 from tests.patience import until
@@ -177,29 +179,29 @@ def test_models_that_are_slow_keep_nobody_else_waiting(service: Service, body: d
     assert asyncio.run(scenario()) == 0
 
 
-def test_slow_models_of_one_tenant_keep_no_other_tenant_waiting(
+def test_slow_models_of_some_tenants_keep_no_other_tenant_waiting(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many predictions the one asks for."""
+    """However many predictions two of them ask for: the third has its answer while all of those wait."""
     asked, gate, said = list[int](), Event(), VerifyAnswer((), (), (), 0, 0)
 
     def ask(service: AskService, row: EnsembleRow, records: list[object], deadline: Deadline) -> VerifyAnswer:
         asked.append(row.tenant_id)
-        assert row.tenant_id == 2 or gate.wait(60)
+        assert row.tenant_id == 3 or gate.wait(60)
         return said
 
     async def predict(tenant_id: int) -> VerifyAnswer:
         return (await service.resources.ask.predict(tenant_id, "scores", [{"income": 1}])).answer
 
     async def scenario() -> None:
-        slow = [asyncio.create_task(predict(1)) for _ in range(40)]
-        await until(lambda: len(asked) >= ASKING_SHARE)
-        assert await asyncio.wait_for(predict(2), 20) is said
+        slow = [asyncio.create_task(predict(tenant_id)) for tenant_id in (1, 2) for _ in range(80)]
+        await until(lambda: len(asked) >= ASKING_AT_ONCE * 3 // 4)
+        assert await asyncio.wait_for(predict(3), 20) is said
         gate.set()
         await asyncio.gather(*slow)
 
     monkeypatch.setattr(AskService, "_ask_remote", ask)
-    found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2)}
+    found = {tenant_id: EnsembleRow(tenant_id=tenant_id, kind="remote") for tenant_id in (1, 2, 3)}
     monkeypatch.setattr(asking, "find_ensemble", lambda _, tenant_id, name: found[tenant_id])
     try:
         asyncio.run(scenario())
@@ -249,3 +251,54 @@ def test_another_tenant_has_no_such_ensemble(service: Service, body: dict[str, A
     for client in (service.client, service.viewer):
         assert client.post("/ensembles", json=body).status_code == 403
     assert service.viewer.post("/ensembles/scores/predict", json={"records": [{"income": 1}]}).status_code == 403
+
+
+@pytest.mark.parametrize("behaviour", ["twice", "twice_with_id", "two_at_once"])
+def test_an_answer_is_never_another_records(service: Service, body: dict[str, Any], behaviour: str) -> None:
+    """A server that answers each request twice on a connection that is kept."""
+    body["endpoints"][0]["model"] = behaviour
+    body["budget"]["limit"] = 1000
+    service.admin.post("/ensembles", json=body)
+    answered = 0
+    for income in range(1, 10):
+        asked = {"records": [{"income": income}]}
+        for _ in range(2):  # The second time from what was bought.
+            answer = service.client.post("/ensembles/scores/predict", json=asked)
+            if answer.status_code == 200:
+                (said,) = answer.json()["predictions"]
+                assert said["probabilities"]["forest"][1] == pytest.approx(income / 10)
+                answered += 1
+    assert answered >= 16, "the connection is dropped, so that one lost answer is all that it costs"
+
+
+def test_a_call_that_the_operator_does_not_allow_costs_nothing(service: Service, body: dict[str, Any]) -> None:
+    body["endpoints"][0]["url"] = "http://10.0.0.1"
+    made = service.admin.post("/ensembles", json=body)
+    assert made.status_code == 201, made.text
+    answer = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 5}]})
+    told, words = (
+        answer.json()["detail"],
+        "the operator must add 10.0.0.1, or its network, to RECOURSE_BLACKBOX_NETWORKS",
+    )
+    (budget,) = service.viewer.get("/budgets").json()["items"]
+    assert (answer.status_code, budget["used"], budget["reserved"]) == (502, 0, 0)
+    assert words in told and "try later" not in told, told
+
+
+def test_many_ensembles_share_one_thread_and_few_connections(service: Service, body: dict[str, Any]) -> None:
+    body["endpoints"][0]["model"] = "mirror"
+    names = [f"scores-{number}" for number in range(40)]
+    for name in names:
+        assert service.admin.post("/ensembles", json=body | {"name": name}).status_code == 201
+
+    def ask_all(income: int) -> tuple[int, int]:
+        for name in names:
+            answer = service.client.post(f"/ensembles/{name}/predict", json={"records": [{"income": income}]})
+            assert answer.status_code == 200, answer.text
+        return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+
+    threads, descriptors = ask_all(1)
+    for income in range(2, 6):
+        more = ask_all(income)
+    assert more[0] <= threads + 16 and more[1] <= descriptors + 16
+    assert sum(thread.name == "black boxes" for thread in threading.enumerate()) == 1

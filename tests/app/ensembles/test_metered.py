@@ -166,11 +166,13 @@ def test_a_partial_answer_names_who_is_missing(meter: Meter) -> None:
 
 
 def test_only_the_missing_votes_are_bought_later(meter: Meter) -> None:
-    box = FlakyBox([{1}, {1}])
+    box = FlakyBox([{1}])
     with meter(box) as ensemble:
         ensemble.ask(some_records(5))
+        assert ensemble.ask(some_records(5)).charged == 0, "not in the same request: the member would fail again"
+    with meter(box) as ensemble:
         answer = ensemble.ask(some_records(7))
-    assert box.asked[2:] == [(1,), (0, 1, 2)]
+    assert box.asked == [(0, 1, 2), (1,), (0, 1, 2)]
     assert answer.charged == 7
     np.testing.assert_allclose(answer.probabilities, formula(some_records(7)), rtol=1e-12)
 
@@ -200,11 +202,37 @@ def test_who_rests_is_neither_asked_nor_charged(meter: Meter, ledger: Ledger, cu
     assert box.asked == [(1, 2)]
 
 
-def test_no_units_for_a_retry_keep_the_first_answer(meter: Meter) -> None:
+def test_a_member_that_fails_does_not_use_up_the_request(meter: Meter, ledger: Ledger, customer: Customer) -> None:
+    """Ten rounds of three records with 30 queries: each round is answered by the members that are left."""
+    box = FlakyBox([{0}] * 100)
+    with meter(box, maximum=30) as ensemble:
+        for seed in range(10):
+            answer = ensemble.ask(some_records(3, seed))
+            assert [vote.member for vote in answer.missing] == ["forest"]
+            assert not np.isnan(answer.probabilities[1:]).any()
+    assert (len(box.asked), used(ledger, customer)) == (10, (30, 0))
+
+
+def test_what_the_request_cannot_need_any_more_pays_for_another_try(meter: Meter) -> None:
+    with meter(FlakyBox([])) as ensemble:
+        ensemble.ask(some_records(4))
     box = FlakyBox([{1}])
     with meter(box, maximum=7) as ensemble:
-        answer = ensemble.ask(some_records(5))
-    assert (len(box.asked), answer.charged, len(answer.missing)) == (1, 5, 1)
+        ensemble.ask(some_records(4))
+        answer = ensemble.ask(some_records(3, seed=1))
+    assert (box.asked, answer.charged, answer.missing) == ([(0, 1, 2), (1,)], 6, ())
+
+
+def test_a_request_that_retries_have_used_up_names_who_failed(meter: Meter, ledger: Ledger, customer: Customer) -> None:
+    """Too few answered at first, so the further tries were needed; it is not the budget that is wrong."""
+    box = FlakyBox([{0, 1}, {0}] * 10)
+    with (
+        pytest.raises(EnsembleError, match=r"forest failed, and asking again took 6 of the request's 12 queries"),
+        meter(box, maximum=12) as ensemble,
+    ):
+        for seed in range(4):
+            ensemble.ask(some_records(3, seed))
+    assert used(ledger, customer) == (12, 0)
 
 
 def test_the_deadline_is_kept_between_calls(meter: Meter) -> None:

@@ -10,7 +10,7 @@ from app.db.engine import Database
 from app.ensembles.address import AddressPolicy
 from app.ensembles.blackbox import RemoteBlackBox
 from app.ensembles.bought import AnswerOwner
-from app.ensembles.endpoint import Endpoint
+from app.ensembles.endpoint import Endpoint, EndpointPool
 from app.ensembles.meter import EnsembleMeter
 from app.ledger.ledger import Ledger
 from models.data.schema import Feature, FeatureKind, Schema
@@ -52,8 +52,8 @@ def test_votes_come_from_mlserver(
     owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
     urls = endpoints(layout, f"http://localhost:{port}")
     with (
-        EnsembleMeter.remote(SCHEMA, urls, policy, database, ledger, owner) as meter,
-        meter.open(maximum=5) as ensemble,
+        EndpointPool(policy) as pool,
+        EnsembleMeter.remote(SCHEMA, urls, pool, database, ledger, owner).open(maximum=5) as ensemble,
     ):
         answer = ensemble.ask(RECORDS)
         again = ensemble.ask(RECORDS)
@@ -65,8 +65,8 @@ def test_votes_come_from_mlserver(
 def test_a_model_that_mlserver_does_not_have_is_a_missing_vote(port: int) -> None:
     policy = AddressPolicy.parse([f"localhost:{port}"], ["127.0.0.0/8", "::1/128"], plain_http=True)
     pair = tuple(Endpoint(f"http://localhost:{port}", name, (name,)) for name in ("forest", "unknown"))
-    with RemoteBlackBox(SCHEMA, pair, policy) as box:
-        answer = box.ask(RECORDS, (0, 1), Deadline.never())
+    with EndpointPool(policy) as pool:
+        answer = RemoteBlackBox(SCHEMA, pair, pool).prepare(RECORDS, (0, 1), Deadline.never()).ask()
     assert [(vote.member, vote.reason, vote.passing) for vote in answer.missing] == [
         ("unknown", "answered with status 404", False)
     ]

@@ -1,12 +1,14 @@
 """Remote black boxes, against a server that behaves well or badly."""
 
 import logging
+import math
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from socket import gaierror
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from pydantic import SecretStr
 from app.concurrency import Deadline
 from app.ensembles.address import AddressPolicy
 from app.ensembles.blackbox import BreakerPolicy, RemoteBlackBox
-from app.ensembles.endpoint import Endpoint, Layout
+from app.ensembles.endpoint import Endpoint, EndpointPool, Layout, Resolver
 from app.ensembles.metered import BoxAnswer
 from app.errors import EndpointError
 from models.data.schema import Feature, FeatureKind, Schema
@@ -26,7 +28,6 @@ HOST = "models.lender.test"
 SECRET = "token-of-the-lender"
 SCHEMA = Schema((Feature("income", FeatureKind.NUMERIC, 0.0, 9.0, 0.5),), "decision", ("refused", "approved"))
 RECORDS = np.array([[1.0], [np.nan], [2.5]])
-Ask: TypeAlias = Callable[..., BoxAnswer]
 
 
 async def loopback(host: str, port: int) -> list[str]:
@@ -48,13 +49,41 @@ def endpoint(server: HostileServer, behaviour: str, seconds: float = 5.0) -> End
     return Endpoint(url, behaviour, ("forest",), credential=SecretStr(SECRET), seconds=seconds, max_bytes=100_000)
 
 
-def box_for(server: HostileServer, *endpoints: Endpoint, breakers: BreakerPolicy | None = None) -> RemoteBlackBox:
-    return RemoteBlackBox(SCHEMA, endpoints, policy_for(server.port), breakers, loopback)
+@contextmanager
+def opened(
+    policy: AddressPolicy,
+    *endpoints: Endpoint,
+    breakers: BreakerPolicy | None = None,
+    resolver: Resolver = loopback,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[RemoteBlackBox]:
+    """A black box in a pool of its own."""
+    with EndpointPool(policy, resolver, tls) as pool:
+        yield RemoteBlackBox(SCHEMA, endpoints, pool, "lender", breakers)
+
+
+def box_for(
+    server: HostileServer, *endpoints: Endpoint, breakers: BreakerPolicy | None = None
+) -> AbstractContextManager[RemoteBlackBox]:
+    return opened(policy_for(server.port), *endpoints, breakers=breakers)
+
+
+def put(
+    box: RemoteBlackBox, members: tuple[int, ...] = (0,), records: np.ndarray = RECORDS, deadline: float = math.inf
+) -> BoxAnswer:
+    """What the members said, those to whom nothing could be sent among the missing; in the order of `members`."""
+    ready = box.prepare(records, members, Deadline.after(deadline))
+    probabilities, missing = np.full((len(members), len(records), 2), np.nan), ready.missing
+    if ready.members:
+        answer = ready.ask()
+        probabilities[[members.index(m) for m in ready.members]] = answer.probabilities
+        missing += answer.missing
+    return BoxAnswer(probabilities, missing)
 
 
 def ask(server: HostileServer, behaviour: str, seconds: float = 5.0, deadline: float = 10.0) -> BoxAnswer:
     with box_for(server, endpoint(server, behaviour, seconds)) as box:
-        return box.ask(RECORDS, (0,), Deadline.after(deadline))
+        return put(box, deadline=deadline)
 
 
 @pytest.mark.parametrize("behaviour", ["good", "nested", "slow"])
@@ -108,8 +137,8 @@ def test_the_whole_call_has_a_time_limit(
 
 def test_nobody_listens(server: HostileServer) -> None:
     url = f"http://{HOST}:1"
-    with RemoteBlackBox(SCHEMA, (Endpoint(url, "m", ("forest",)),), policy_for(1), None, loopback) as box:
-        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+    with opened(policy_for(1), Endpoint(url, "m", ("forest",))) as box:
+        (vote,) = put(box).missing
     assert (vote.reason, vote.passing) == ("could not be reached (ConnectError)", True)
 
 
@@ -119,7 +148,7 @@ def test_endpoints_are_asked_at_the_same_time_and_only_for_who_is_wanted(server:
     others = tuple(Endpoint(url, "slow", (name,)) for name in ("c", "d", "e"))
     with box_for(server, several, *others) as box:
         began = time.monotonic()
-        answer = box.ask(RECORDS, (4, 1, 2), Deadline.never())
+        answer = put(box, (4, 1, 2))
         took = time.monotonic() - began
     assert (answer.probabilities.shape, answer.missing) == ((3, 3, 2), ())
     assert len(server.requests) == 3
@@ -129,9 +158,13 @@ def test_endpoints_are_asked_at_the_same_time_and_only_for_who_is_wanted(server:
 def test_one_endpoint_for_all_that_forgets_a_member(server: HostileServer) -> None:
     several = Endpoint(f"http://{HOST}:{server.port}", "one_missing", ("a", "b"))
     with box_for(server, several) as box:
-        answer = box.ask(RECORDS, (0, 1), Deadline.never())
+        answer = put(box, (0, 1))
     assert [vote.member for vote in answer.missing] == ["a"]
     assert np.isnan(answer.probabilities).any(axis=(1, 2)).tolist() == [True, False]
+
+
+def reached(box: RemoteBlackBox) -> tuple[int, ...]:
+    return box.prepare(RECORDS, (0,), Deadline.never()).members
 
 
 def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer) -> None:
@@ -140,18 +173,18 @@ def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer) -> None:
     url = f"http://{HOST}:{server.port}"
     with box_for(server, Endpoint(url, "m", ("forest",)), breakers=breakers) as box:
         for _ in range(2):
-            assert box.reachable() == {0}
-            box.ask(RECORDS, (0,), Deadline.never())
-        assert box.reachable() == frozenset()
-        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+            assert reached(box) == (0,)
+            put(box)
+        assert reached(box) == ()
+        (vote,) = put(box).missing
         assert ("rests" in vote.reason, len(server.requests)) == (True, 2)
         time.sleep(0.35)
-        box.ask(RECORDS, (0,), Deadline.never())
-        assert (box.reachable(), len(server.requests)) == (frozenset(), 3), "one failed try, and it rests again"
+        put(box)
+        assert (reached(box), len(server.requests)) == ((), 3), "one failed try, and it rests again"
         time.sleep(0.35)
         server.behaviour = "good"
-        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
-        assert box.reachable() == {0}
+        assert put(box).missing == ()
+        assert reached(box) == (0,)
 
 
 def test_the_credential_is_in_no_log_and_no_text(server: HostileServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,10 +205,10 @@ def test_a_name_that_changes_its_address_is_caught(server: HostileServer) -> Non
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
 
-    with RemoteBlackBox(SCHEMA, (endpoint(server, "good"),), policy_for(server.port), None, rebinding) as box:
-        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
+    with opened(policy_for(server.port), endpoint(server, "good"), resolver=rebinding) as box:
+        assert put(box).missing == ()
         assert asked == [HOST], "one resolution a call: there is no second one to lie in"
-        (vote,) = box.ask(RECORDS, (0,), Deadline.never()).missing
+        (vote,) = put(box).missing
     assert ("10.0.0.1, which is not public" in vote.reason, vote.passing) == (True, False)
     assert len(server.requests) == 1
 
@@ -186,10 +219,13 @@ def test_proxies_of_the_environment_are_ignored(server: HostileServer, monkeypat
 
 
 def test_wrong_endpoints_are_refused_at_once(server: HostileServer) -> None:
-    with pytest.raises(EndpointError, match="not in RECOURSE_BLACKBOX_HOSTS"):
-        box_for(server, Endpoint("http://elsewhere.example", "m", ("forest",)))
+    refused, pool = Endpoint("http://elsewhere.example", "m", ("forest",)), EndpointPool(policy_for(server.port))
+    with pytest.raises(
+        EndpointError, match=r"elsewhere.example:80 is not in RECOURSE_BLACKBOX_HOSTS: the operator must add it"
+    ):
+        RemoteBlackBox(SCHEMA, (refused,), pool)
     with pytest.raises(ConfigError, match="two endpoints answer for one member"):
-        box_for(server, endpoint(server, "good"), endpoint(server, "slow"))
+        RemoteBlackBox(SCHEMA, (endpoint(server, "good"), endpoint(server, "slow")), pool)
     with pytest.raises(ConfigError, match="no member"):
         Endpoint("https://x", "m", ())
     with pytest.raises(ConfigError, match="2 members, but 1 outputs"):
@@ -206,9 +242,9 @@ def test_an_infinite_number_is_not_sent(server: HostileServer) -> None:
     url = f"http://{HOST}:{server.port}"
     with box_for(server, Endpoint(url, "good", ("forest",), layout=Layout.MATRIX)) as box:
         with pytest.raises(EnsembleError, match="infinite"):
-            box.ask(np.array([[np.inf]]), (0,), Deadline.never())
-        assert box.ask(RECORDS, (0,), Deadline.never()).missing == ()
-        assert box.reachable() == {0}
+            put(box, records=np.array([[np.inf]]))
+        assert put(box).missing == ()
+        assert reached(box) == (0,)
     assert len(server.requests) == 1
 
 
@@ -242,6 +278,59 @@ def test_tls_checks_the_name_although_the_address_is_pinned(certificate: Path, h
     with serving(serving_side) as server:
         policy = AddressPolicy.parse([f"{host}:{server.port}"], ["127.0.0.0/8"], plain_http=False)
         secure = Endpoint(f"https://{host}:{server.port}", "good", ("forest",))
-        with RemoteBlackBox(SCHEMA, (secure,), policy, None, loopback, trusting) as box:
-            answer = box.ask(RECORDS, (0,), Deadline.never())
+        with opened(policy, secure, tls=trusting) as box:
+            answer = put(box)
     assert (answer.missing == ()) is answers
+
+
+def one(income: float) -> np.ndarray:
+    return np.array([[income]])
+
+
+def test_a_connection_is_kept_where_the_id_comes_back(server: HostileServer) -> None:
+    with box_for(server, endpoint(server, "mirror")) as box:
+        for income in (1.0, 2.0, 3.0):
+            assert put(box, records=one(income)).probabilities[0, 0, 1] == pytest.approx(income / 10)
+    assert (len(server.requests), server.connections) == (3, 2), "the first answer shows that it does"
+
+
+def test_a_server_that_gives_no_id_back_gets_new_connections(server: HostileServer) -> None:
+    with box_for(server, endpoint(server, "nameless")) as box:
+        for income in (1.0, 2.0, 3.0):
+            assert put(box, records=one(income)).probabilities[0, 0, 1] == pytest.approx(income / 10)
+    assert (len(server.requests), server.connections) == (3, 3)
+
+
+def test_the_answer_to_another_request_is_none(server: HostileServer) -> None:
+    (vote,) = ask(server, "foreign").missing
+    assert (vote.reason, vote.passing) == ("answered with the id of another request", True)
+
+
+def test_an_answer_without_an_id_does_not_count_on_a_kept_connection(server: HostileServer) -> None:
+    with box_for(server, endpoint(server, "mirror")) as box:
+        put(box), put(box)
+        server.behaviour = "nameless"
+        (vote,) = put(box).missing
+        assert "without the request's id on a connection that was used before" in vote.reason
+        assert put(box).missing == (), "from here on each call has a connection of its own"
+
+
+def test_a_call_that_cannot_be_sent_is_told_before_it_is_charged(server: HostileServer) -> None:
+    """Nobody was asked, so there is nothing to ask: who would pay for it does so in between."""
+
+    async def unknown(host: str, port: int) -> list[str]:
+        raise gaierror
+
+    async def inside(host: str, port: int) -> list[str]:
+        return ["10.0.0.1"]
+
+    for resolver, reason, passing in (
+        (unknown, "the name of its host cannot be resolved", True),
+        (inside, "must add 10.0.0.1, or its network, to RECOURSE_BLACKBOX_NETWORKS", False),
+    ):
+        with opened(policy_for(server.port), endpoint(server, "good"), resolver=resolver) as box:
+            ready = box.prepare(RECORDS, (0,), Deadline.never())
+        (vote,) = ready.missing
+        assert (ready.members, vote.passing) == ((), passing)
+        assert reason in vote.reason
+    assert server.requests == []

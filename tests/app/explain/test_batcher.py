@@ -164,7 +164,7 @@ def test_orders_that_ask_black_boxes_keep_nobody_waiting() -> None:
 
 def test_no_tenant_holds_all_threads_that_ask() -> None:
     async def scenario(engine: CountingEngine) -> None:
-        batcher, slow, other = Batcher(engine, BatchLimits(asking=3, share=2)), new_version(), new_version()
+        batcher, slow, other = Batcher(engine, BatchLimits(asking=3)), new_version(), new_version()
         engine.gate.clear()
         tasks = [asyncio.create_task(batcher.submit(slow, new_task(1, max_queries=5, seed=seed))) for seed in range(4)]
         await until(lambda: len(engine.batches) == 2)
@@ -174,6 +174,25 @@ def test_no_tenant_holds_all_threads_that_ask() -> None:
         await asyncio.gather(*tasks)
         await batcher.close()
         assert [version is other for version, _ in engine.batches] == [False, False, True, False, False]
+
+    run(scenario)
+
+
+def test_slow_lenders_leave_a_thread_to_the_next() -> None:
+    async def scenario(engine: CountingEngine) -> None:
+        batcher = Batcher(engine, BatchLimits())
+        engine.gate.clear()
+        tasks, slow = [], [new_version(), new_version(), new_version()]
+        for tenant_id, version in enumerate(slow):
+            several = [replace(new_task(1, max_queries=5, seed=seed), tenant_id=tenant_id) for seed in range(20)]
+            tasks += [asyncio.create_task(batcher.submit(version, task)) for task in several]
+        await until(lambda: len(engine.batches) == 14)
+        last = new_version()
+        tasks.append(asyncio.create_task(batcher.submit(last, replace(new_task(1, max_queries=5), tenant_id=9))))
+        await until(lambda: engine.batches[-1][0] is last)
+        engine.gate.set()
+        await asyncio.gather(*tasks)
+        await batcher.close()
 
     run(scenario)
 

@@ -4,7 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 from uuid import uuid4
 
@@ -12,25 +14,34 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from app.auth.keyring import open_keyring
+from app.db.engine import Database
+from app.ensembles.directory import EnsembleDirectory, describe, describe_remote
+from app.ensembles.endpoint import Endpoint, Layout
 from app.errors import DeadlineError, NotFoundError, UnknownBudgetError
-from app.explain.contract import ExplainAnswer, ExplainTask, VerifyAnswer, VerifyTask
+from app.explain.contract import ExplainAnswer, ExplainRequest, ExplainTask, RobustnessBody, VerifyAnswer, VerifyTask
 from app.explain.engine import batch, resident
 from app.explain.engine.batch import CountQueries, Outcome, ReadyTask, read_tasks, run_batch
 from app.explain.engine.batcher import BatchLimits
 from app.explain.engine.resident import ResidentExplainer
 from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
+from app.settings import Settings
 from models.arrays import Records, Targets
 from models.config import SearchConfig, SearchMethodConfig
 from models.data.records import Value
 from models.ensemble.protocol import Ensemble
+from models.ensemble.votes import beta_lower_bound
 from models.errors import ConstraintError, QueryLimitError, SolverError, TargetError
 from models.model import RecourseModel
 from models.search.answers import Explanation
 from models.search.search import search
 from models.space.feasible import FeasibleSet
+from tests.app.conftest import Customer
 from tests.fakes.lending import APPROVED, REFUSED, Lending, OneLender
 from tests.patience import until
+from tests.servers.running import free_port
+from tests.worker import lender as lenders
 
 
 def run(lender: OneLender, work: Callable[[ResidentExplainer], Awaitable[None]]) -> None:
@@ -215,7 +226,7 @@ def test_no_tenant_holds_all_threads_that_verify(
     async def work(explainer: ResidentExplainer) -> None:
         task = VerifyTask(1, lender.version_id, lending.refused[:1])
         slow = [asyncio.create_task(explainer.verify(task)) for _ in range(20)]
-        await until(lambda: len(asked) == resident.ASKING_SHARE)
+        await until(lambda: len(asked) == resident.ASKING_THREADS // 2)
         assert await asyncio.wait_for(explainer.verify(replace(task, tenant_id=2)), 30) is said
         gate.set()
         await asyncio.gather(*slow)
@@ -324,3 +335,43 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
 
 def rows_of(asked: Sequence[Records]) -> set[bytes]:
     return {row.tobytes() for records in asked for row in records}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
+def test_a_dead_member_leaves_the_others_to_answer(
+    lending: Lending, database: Database, ledger: Ledger, customer: Customer, tmp_path: Path
+) -> None:
+    """Three records, ten queries each, and one of three servers gone: no budget error, and no vote of the dead."""
+    schema, place = lending.model.encoder.schema, (customer.tenant_id, customer.ensemble_id)
+    ledger.set_limit(*place, 100)
+    with ExitStack() as stack:
+        alive = [stack.enter_context(lenders.lending()).url for _ in range(2)]
+        endpoints = [
+            describe(Endpoint(url, "cards", (f"strict {n}", f"mild {n}"), layout=Layout.MATRIX))
+            for n, url in enumerate([f"http://127.0.0.1:{free_port()}", *alive])
+        ]
+        with database.writing() as connection:
+            describe_remote(connection, *place, "1", schema.to_json(), endpoints, None)
+        urls = tuple(endpoint["url"].removeprefix("http://") for endpoint in endpoints)
+        settings = Settings(
+            var_dir=tmp_path, blackbox_hosts=urls, blackbox_networks=("127.0.0.0/8",), blackbox_plain_http=True
+        )
+        directory = EnsembleDirectory(settings, database, ledger, open_keyring(settings, database))
+        stack.callback(directory.close)
+        version = LoadedVersion(lending.model, lambda: directory.remote(*place, schema))
+        robustness = RobustnessBody(min_agreement=1.0, max_queries=10)
+        request = ExplainRequest(
+            model="loans", records=lending.refused[:3], target=APPROVED, candidates=6, robustness=robustness
+        )
+        (answer,) = run_batch(version, [ExplainTask(request, customer.tenant_id, uuid4())])
+    assert isinstance(answer, ExplainAnswer), answer
+    found = [json.loads(body) for body in bodies(answer)]
+    assert all(one["status"] in ("valid", "infeasible") for one in found), "never robust: two of six votes are missing"
+    for one in found:
+        for way in one["counterfactuals"]:
+            accepted = [vote["accepts"] for vote in way["votes"]]
+            assert accepted[:2] == [None, None]
+            assert way["agreement"] == accepted.count(True) / 6
+            assert way["lower_bound"] == beta_lower_bound(accepted.count(True), 6 - accepted.count(True))
+    balance = ledger.balance(*place)
+    assert 10 <= balance.used <= 30 and balance.reserved == 0
