@@ -161,18 +161,6 @@ class SharedThreads:
         self._threads.shutdown(wait=False)
 
 
-class Shares:
-    """Of the threads of all handlers one tenant holds no more than `share` at a time; used on one event loop."""
-
-    def __init__(self, share: int) -> None:
-        self._share = share
-        self._rooms: WeakValueDictionary[int, asyncio.Semaphore] = WeakValueDictionary()
-
-    def of(self, tenant_id: int) -> asyncio.Semaphore:
-        """Hold it while a thread is held or waited for: whoever waits for it holds no thread."""
-        return self._rooms.setdefault(tenant_id, asyncio.Semaphore(self._share))
-
-
 CHECK_SECONDS = 2.0
 """A stream ends so long after its key is revoked or its session over, and one look at the database later."""
 

@@ -8,7 +8,7 @@ from anyio import CapacityLimiter, to_thread
 from app.artifacts import ArtifactStore, open_store
 from app.auth.keyring import Keyring, open_keyring
 from app.auth.principals import KeyCache
-from app.concurrency import SharedThreads, Shares, StreamLimit
+from app.concurrency import FairRoom, SharedThreads, StreamLimit
 from app.db.engine import Database
 from app.ensembles.directory import EnsembleDirectory
 from app.explain.asking import AskService
@@ -24,8 +24,8 @@ from app.train.queue import TrainingQueue
 TABLES_AT_ONCE = 2
 UPLOADS_EACH = 8
 """Uploads of one tenant that are received or wait at the same time."""
-THREADS_SHARE = 10
-"""Of the 40 threads that handlers share, one tenant holds no more than these."""
+HANDLER_THREADS = 40
+"""What anyio gives to all handlers."""
 HEALTH_THREADS = 8
 ASKING_AT_ONCE = 64
 
@@ -51,7 +51,8 @@ class Resources:
     uploads: StreamLimit = field(repr=False)
     tables: SharedThreads = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
-    shares: Shares = field(repr=False)
+    handler_room: FairRoom = field(repr=False)
+    """Hold a place while a thread of the handlers is held or waited for: whoever waits for it holds no thread."""
     health_threads: CapacityLimiter = field(repr=False)
     """Of the health checks alone: they answer when all other threads are taken."""
 
@@ -94,6 +95,6 @@ def gather(
         streams=StreamLimit(settings.max_streams),
         uploads=StreamLimit(UPLOADS_EACH, "uploads are under way"),
         tables=SharedThreads(TABLES_AT_ONCE),
-        shares=Shares(THREADS_SHARE),
+        handler_room=FairRoom(HANDLER_THREADS),
         health_threads=CapacityLimiter(HEALTH_THREADS),
     )

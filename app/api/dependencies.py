@@ -113,7 +113,7 @@ class KeyedRoute(APIRoute):
                     return await handle(strict)
             # Whoever sends slowly holds no place meanwhile.
             await strict.body()
-            async with resources.shares.of(principal.tenant_id) if in_thread else nullcontext():
+            async with resources.handler_room.place(principal.tenant_id) if in_thread else nullcontext():
                 return await handle(strict)
 
         return checked
