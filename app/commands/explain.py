@@ -292,6 +292,7 @@ def _block(name: str, answer: "Finding", target: str) -> RenderableType:
     elif answer.status == "already_target":
         models = "the models were asked" if answer.queries else "as expected without asking the models"
         heading.append(f": it is '{target}' already, {models}; nothing needs to change")
+    parts += [Text(notice) for notice in answer.notices]
     if answer.diagnosis is not None:
         parts.append(_diagnosis(answer.diagnosis))
     for number, found in enumerate(answer.counterfactuals, start=1):

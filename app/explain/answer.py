@@ -82,6 +82,9 @@ class FoundAnswer(BaseModel):
     error: str | None
     queries: int = Field(description="Records that were put to the lender's models for this answer; <= max_queries.")
     diagnosis: DiagnosisAnswer | None
+    notices: list[str] = Field(
+        [], description="What to know of the record: a sentence for each number beyond those of the training data."
+    )
     counterfactuals: list[CounterfactualAnswer]
     trajectory: list[PointAnswer] | None = Field(None, description="Only where it was asked for.")
 
@@ -122,6 +125,7 @@ class ExplainAnswerBody(BaseModel):
                             "error": None,
                             "queries": 6,
                             "diagnosis": None,
+                            "notices": [],
                             "counterfactuals": [
                                 {
                                     "record": ANSWER,

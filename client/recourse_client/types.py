@@ -93,6 +93,7 @@ class Finding(Typed):
     error: str | None
     queries: int
     diagnosis: Diagnosis | None
+    notices: list[str] = []
     counterfactuals: list[Counterfactual]
     trajectory: list[Point] | None = None
 
@@ -328,13 +329,10 @@ class Part(Typed):
     name: str
     ready: bool
     reason: str | None
-    needed_for: list[str] = Field(default_factory=list)
 
 
 class Readiness(Typed):
-    """Whether the service can explain now (`ready`, `explaining`), and whether it can train."""
+    """Whether the service can answer now."""
 
     ready: bool
-    explaining: bool | None = None
-    training: bool | None = None
     parts: list[Part]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Records
 from ..errors import RecordError
-from .grid import snap
+from .grid import settle
 from .records import Fault, category_text, check_names, one_text, parse_value
 from .schema import Feature, FeatureKind, Schema
 
@@ -84,9 +84,9 @@ def holds_numbers(series: pd.Series) -> bool:
 
 def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.float64] | str:
     """`parse_value` for a whole column (n,): the fast path checks it at once, the slow one words the first fault."""
-    near = np.clip(values, feature.lower - feature.step, feature.upper + feature.step)
-    snapped = snap(near, feature.step)
-    wrong = (snapped < feature.lower) | (snapped > feature.upper)
+    near = np.clip(values, feature.least - feature.step, feature.most + feature.step)
+    settled = settle(near, feature.step)
+    wrong = (settled < feature.least) | (settled > feature.most)
     if not feature.nullable:
         wrong |= np.isnan(values)
     if feature.kind is FeatureKind.INTEGER:
@@ -96,7 +96,7 @@ def _parse_numbers(feature: Feature, values: NDArray[np.float64]) -> NDArray[np.
         result = parse_value(feature, float(values[row]))
         assert isinstance(result, Fault)
         return _told(feature, result, row)
-    return snapped
+    return settled
 
 
 def _told(feature: Feature, fault: Fault, row: int) -> str:

@@ -1,4 +1,6 @@
-"""The grid of a numeric feature: the multiples of its step.
+"""The grid of a numeric feature: the multiples of its step, zero among them.
+
+The grid is for values that are suggested. What an applicant has, on the grid or not, stays as it is.
 
 A step such as 0.01 has a whole inverse. The grid is then k / 100 and not k * 0.01, because the quotient is the float
 that the text "0.07" reads as, and the product often is not. So a value written with two decimals is on the grid, bit by
@@ -14,6 +16,10 @@ MOST_STEPS = 2.0**46
 """A value may lie this many steps from zero: the bits that are left absorb the rounding of scaling and unscaling."""
 
 _TOLERANCE = 1e-9
+_ULPS = 8 * float(np.finfo(np.float64).eps)
+_SINGLE = 2.0**-24
+"""How far a decimal that was kept in single precision may be off, of its size; at most so much of a step is noise."""
+_LEAST_SHARE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +41,13 @@ class Grid:
         snapped: NDArray[np.float64] = np.rint(values * self.per_unit / self.unit) * self.unit / self.per_unit + 0.0
         return snapped
 
+    def settle(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values, rid of float noise: 0.30000000000000004 is 0.3 on a grid of tenths, 0.304 stays.   As `snap`"""
+        snapped, size, step = self.snap(values), np.abs(values), self.unit / self.per_unit
+        noise = np.maximum(_TOLERANCE * step + _ULPS * size, np.minimum(_SINGLE * size, _LEAST_SHARE * step))
+        settled: NDArray[np.float64] = np.where(np.abs(values - snapped) <= noise, snapped, values)
+        return settled
+
     def at(self, rows: NDArray[np.intp]) -> "Grid":
         return Grid(self.unit[rows], self.per_unit[rows])
 
@@ -50,6 +63,18 @@ def snap_value(value: float, step: float) -> float:
     if abs(inverse * step - 1.0) < _TOLERANCE:
         return round(value * inverse) / inverse
     return round(value / step) * step
+
+
+def settle(values: ArrayLike, step: ArrayLike) -> NDArray[np.float64]:
+    """`Grid.settle` for a step that is met once."""
+    return Grid.of(step).settle(np.asarray(values, dtype=np.float64))
+
+
+def settle_value(value: float, step: float) -> float:
+    """`settle` for one finite number."""
+    snapped = snap_value(value, step)
+    noise = max(_TOLERANCE * step + _ULPS * abs(value), min(_SINGLE * abs(value), _LEAST_SHARE * step))
+    return snapped if abs(value - snapped) <= noise else value
 
 
 def plain(value: float) -> str:

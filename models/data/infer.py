@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, SchemaError
 from .columns import protected_kind
 from .frames import holds_numbers, is_code, plain_values, written_numbers
-from .grid import MOST_STEPS, snap, snap_value
+from .grid import MOST_STEPS, settle, snap, snap_down, snap_up, snap_value
 from .records import FLAGS, NUMBERS, category_text
 from .schema import Feature, FeatureKind, Schema, override_table
 
@@ -23,6 +23,15 @@ LEAST_CLASS_ROWS = 5
 MOST_DECIMALS = 6
 LARGEST_NUMBER = 1e100
 """The square of a number must be finite, because its standard deviation is."""
+HEADROOM = 10.0
+"""A record may hold a number so many widths of the training data beyond them; what is further is another unit."""
+NEARLY_ALL = 0.98
+"""Of the values other than zero, which lies on every grid, so many must lie on the grid of a step."""
+MOST_DIFFERENT = 2 / 3
+LEAST_ON_GRID = 3
+RARE = 1000.0
+"""A step counts where values that know nothing of it would lie on its grid less often than once in so many times."""
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
 def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None) -> Schema:
@@ -182,8 +191,10 @@ def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:
 def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: FeatureKind, nullable: bool) -> Feature:
     if np.ptp(numbers) < 1 / LARGEST_NUMBER:
         raise DataError(f"Column '{name}' varies only by {np.ptp(numbers):.3g}; rescale or drop it.")
-    step = 1.0 if kind is FeatureKind.INTEGER else infer_step(numbers)
-    lower, upper = snap_value(float(numbers.min()), step), snap_value(float(numbers.max()), step)
+    least, most = float(numbers.min()), float(numbers.max())
+    beyond_grid = kind is FeatureKind.INTEGER and max(-least, most) > MOST_STEPS
+    step = 1.0 if beyond_grid else infer_step(numbers)
+    lower, upper = _suggested(least, most, step)
     largest = max(abs(lower), abs(upper))
     if largest > MOST_STEPS * step:
         raise DataError(f"Column '{name}' reaches {largest:.3g}, too large for its step {step:g}; rescale or drop it.")
@@ -193,18 +204,67 @@ def _infer_numeric(name: str, numbers: NDArray[np.float64], kind: FeatureKind, n
     if step > (usual := _usual_spread(numbers)) and not np.array_equal(snap(numbers, step), numbers):
         lost = f"beside which its other values, usually at most {usual:.3g} apart, vanish"
         raise DataError(f"Column '{name}' reaches {largest:.3g}, {lost}; correct or drop that row.")
-    return Feature(name, kind, lower, upper, step, nullable=nullable)
+    room, reach = HEADROOM * (upper - lower), MOST_STEPS * step
+    least = min(least, 0.0 if least >= 0 else max(snap_value(lower - room, step), -reach))
+    most = max(most, 0.0 if most <= 0 else min(snap_value(upper + room, step), reach))
+    return Feature(name, kind, lower, upper, step, nullable=nullable, least=least, most=most)
+
+
+def _suggested(least: float, most: float, step: float) -> tuple[float, float]:
+    """The outermost values on the grid that lie between those seen; where there are none, the nearest."""
+    lower, upper = snap_up(least, step), snap_down(most, step)
+    return (lower, upper) if lower < upper else (snap_value(least, step), snap_value(most, step))
 
 
 def infer_step(numbers: NDArray[np.float64]) -> float:
-    """The precision of numbers (n,): their decimals, at most six, else about a millionth of their usual spread."""
+    """The greatest common step of nearly all of numbers (n,), else about a millionth of their usual spread.
+
+    Nearly all: a few may lie off its grid, and keep their values. Zero is on the grid: 3, 9, 15 have the step 3, and
+    5, 11, 17 the step 1. A step above the precision that the numbers are written with, at most six decimals, needs
+    values enough: two loan terms say little. It divides 1 or is a whole number, so that the grid holds exact decimals.
+    """
     largest = float(np.abs(numbers).max())
     for decimals in range(MOST_DECIMALS + 1):
         step = 10.0**-decimals
-        if largest <= MOST_STEPS * step and np.array_equal(snap(numbers, step), numbers):
-            return step
+        if largest <= MOST_STEPS * step and _nearly_on_grid(numbers, step):
+            return _common_multiple(numbers, decimals)
     finest = math.ceil(math.log10(largest / MOST_STEPS))
     return float(10.0 ** max(math.floor(math.log10(_usual_spread(numbers))) - 6, finest))
+
+
+def _nearly_on_grid(numbers: NDArray[np.float64], step: float) -> bool:
+    """Whether all of numbers (n,), or nearly all and of these several different ones, are multiples of the step"""
+    on = settle(numbers, step) == snap(numbers, step)
+    return bool(on.all()) or _nearly_all(*np.unique(numbers[numbers != 0], return_counts=True), step)
+
+
+def _nearly_all(values: NDArray[np.float64], counts: NDArray[np.intp], step: float) -> bool:
+    """Whether nearly all are on the grid, of different values (v,) that come so often (v,)
+
+    By rows, and most of the different values too: where one value is most of the rows, it says nothing of the others.
+    """
+    on = settle(values, step) == snap(values, step)
+    several = LEAST_ON_GRID <= int(on.sum()) >= MOST_DIFFERENT * len(on)
+    return several and bool(counts[on].sum() >= NEARLY_ALL * counts.sum())
+
+
+def _common_multiple(numbers: NDArray[np.float64], decimals: int) -> float:
+    """The greatest step of nearly all of numbers (n,), which have so many decimals"""
+    parts = 10**decimals
+    values, counts = np.unique(numbers[numbers != 0], return_counts=True)
+
+    def common(multiple: int) -> bool:
+        exact = parts % multiple == 0 or multiple % parts == 0
+        return (
+            exact
+            and len(values) * math.log(multiple) >= math.log(RARE)
+            and _nearly_all(values, counts, multiple / parts)
+        )
+
+    multiple = 1
+    while wider := next((prime for prime in PRIMES if common(multiple * prime)), None):
+        multiple *= wider
+    return float(multiple / parts)
 
 
 def _usual_spread(numbers: NDArray[np.float64]) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import Records
 from ..errors import RecordError
-from .grid import plain, snap_value
+from .grid import plain, settle_value
 from .schema import Feature, FeatureKind, Schema
 
 Value: TypeAlias = str | int | float | None
@@ -88,12 +88,22 @@ def _parse_number(feature: Feature, value: object) -> float | Fault:
     if feature.kind is FeatureKind.INTEGER and not number.is_integer():
         return Fault(f"holds {plain(number)}, which is not a whole number")
     # Far outside of the bounds there is no grid, so a number is brought near them first.
-    near = min(max(number, feature.lower - feature.step), feature.upper + feature.step)
-    snapped = snap_value(near, feature.step)
-    if not feature.lower <= snapped <= feature.upper:
-        bounds = f"{plain(feature.lower)} to {plain(feature.upper)}"
+    near = min(max(number, feature.least - feature.step), feature.most + feature.step)
+    settled = settle_value(near, feature.step)
+    if not feature.least <= settled <= feature.most:
+        bounds = f"{plain(feature.least)} to {plain(feature.most)}"
         return Fault(f"holds {plain(number)}, outside its bounds {bounds}; widen them in the schema if it is right")
-    return snapped
+    return settled
+
+
+def record_notices(schema: Schema, record: Records) -> tuple[str, ...]:
+    """record (F,) -> a sentence for each number that lies beyond what the models were trained on"""
+    found = []
+    for feature, value in zip(schema.features, record.tolist(), strict=True):
+        if not feature.is_categorical and not feature.lower <= value <= feature.upper and not math.isnan(value):
+            usual = f"{plain(feature.lower)} to {plain(feature.upper)}"
+            found.append(f"'{feature.name}' is {plain(value)}, beyond the {usual} of the training data: check it.")
+    return tuple(found)
 
 
 def check_names(schema: Schema, names: Iterable[str], what: str) -> None:

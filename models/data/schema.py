@@ -10,12 +10,18 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 
 from ..errors import SchemaError
-from .grid import MOST_STEPS, plain, snap_value
+from .grid import MOST_STEPS, plain, snap_down, snap_up, snap_value
 from .json_fields import read_choice, read_flag, read_mapping, read_number, read_text, read_texts
 
 OVERRIDABLE = frozenset(
-    {"lower", "upper", "step", "categories", "ordered", "immutable", "protected", "direction", "nullable"}
+    {
+        *("lower", "upper", "least", "most", "step", "categories", "ordered"),
+        *("immutable", "protected", "direction", "nullable"),
+    }
 )
+
+
+NUMBERS_ONLY = frozenset({"lower", "upper", "least", "most", "step"})
 
 
 class FeatureKind(StrEnum):
@@ -36,7 +42,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column. A protected feature is immutable too; the bounds of a categorical are those of its category index."""
+    """One column. A protected feature is immutable too; the bounds of a categorical are those of its category index.
+
+    lower, upper  between them lies what may be suggested, on the grid of `step`: where the training data lies, or wider
+    least, most   between them lies what a record may hold, on the grid or not; by default the same. Inference leaves
+                  room beyond what it saw, since the next applicant may be the richest
+    """
 
     name: str
     kind: FeatureKind
@@ -49,15 +60,21 @@ class Feature:
     protected: bool = False
     direction: Direction = Direction.ANY
     nullable: bool = False
+    least: float = math.nan
+    most: float = math.nan
 
     def __post_init__(self) -> None:
         if self.protected:
             object.__setattr__(self, "immutable", True)
         if self.kind is FeatureKind.CATEGORICAL:
             self._check_categories()
-            for name, value in (("lower", 0.0), ("upper", len(self.categories) - 1.0), ("step", 1.0)):
+            last = len(self.categories) - 1.0
+            for name, value in (("lower", 0.0), ("upper", last), ("step", 1.0), ("least", 0.0), ("most", last)):
                 object.__setattr__(self, name, value)
         else:
+            for name, value, default in (("least", self.least, self.lower), ("most", self.most, self.upper)):
+                if math.isnan(value):
+                    object.__setattr__(self, name, default)
             self._check_numbers()
 
     @property
@@ -90,8 +107,11 @@ class Feature:
             raise SchemaError(f"Feature '{name}' is an integer, so its step {plain(step)} must be a whole number.")
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise SchemaError(f"Feature '{name}' has the bounds {shown}; the lower must be less than the upper.")
-        if max(abs(lower), abs(upper)) > MOST_STEPS * step:
-            raise SchemaError(f"Feature '{name}' has the step {plain(step)}, too fine for {shown}; enlarge it.")
+        if not (math.isfinite(self.least) and math.isfinite(self.most) and self.least <= lower <= upper <= self.most):
+            wide = f"{plain(self.least)} to {plain(self.most)}"
+            raise SchemaError(f"Records of feature '{name}' may hold {wide}, which must include its bounds {shown}.")
+        if max(abs(self.least), abs(self.most)) > MOST_STEPS * step:
+            raise SchemaError(f"Feature '{name}' has the step {plain(step)}, too fine for its bounds; enlarge it.")
         for bound in (lower, upper):
             if snap_value(bound, step) != bound:
                 reason = f"which is no multiple of its step {plain(step)}"
@@ -99,9 +119,9 @@ class Feature:
 
 
 def parse_feature(entry: Mapping[str, object]) -> Feature:
-    """A feature from its plain form; every field must be there and of its type."""
+    """A feature from its plain form; every field must be there and of its type, but for `least` and `most`."""
     name = read_text(entry, "name", "a feature")
-    if odd := sorted({field.name for field in fields(Feature)} ^ set(entry)):
+    if odd := sorted({field.name for field in fields(Feature)} ^ (set(entry) | {"least", "most"})):
         raise SchemaError(f"Feature '{name}' has a missing or unknown key '{odd[0]}'.")
     owner = f"feature '{name}'"
     return Feature(
@@ -116,6 +136,8 @@ def parse_feature(entry: Mapping[str, object]) -> Feature:
         protected=read_flag(entry, "protected", owner),
         direction=Direction(read_choice(entry, "direction", owner, list(Direction))),
         nullable=read_flag(entry, "nullable", owner),
+        least=read_number(entry, "least", owner) if "least" in entry else math.nan,
+        most=read_number(entry, "most", owner) if "most" in entry else math.nan,
     )
 
 
@@ -127,7 +149,7 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
     if unknown := sorted(set(changes) - OVERRIDABLE):
         known = ", ".join(sorted({"kind", *OVERRIDABLE}))
         raise SchemaError(f"The override of '{name}' has the unknown key '{unknown[0]}'; the keys are {known}.")
-    if feature.is_categorical and (misplaced := sorted({"lower", "upper", "step"} & set(changes))):
+    if feature.is_categorical and (misplaced := sorted(NUMBERS_ONLY & set(changes))):
         raise SchemaError(f"Feature '{name}' is categorical, so it has no '{misplaced[0]}'.")
     if changes.get("immutable") is False and changes.get("protected", feature.protected) is True:
         raise SchemaError(f"Feature '{name}' is protected, so it cannot be mutable; set 'protected' to false as well.")
@@ -136,10 +158,24 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
     if feature.protected and changes.get("protected") is False:
         observed["immutable"] = False
     if step > 0 and math.isfinite(step):
-        observed |= {"lower": snap_value(feature.lower, step), "upper": snap_value(feature.upper, step)}
-    changed = parse_feature(observed | dict(changes))
+        lower, upper = snap_value(feature.lower, step), snap_value(feature.upper, step)
+        widened = {"least": min(lower, feature.least), "most": max(upper, feature.most)}
+        observed |= {"lower": lower, "upper": upper} | widened
+    changed = parse_feature(observed | _stated_bounds(feature, changes))
     _check_covers(parse_feature(observed | {"step": step}), changed)
     return changed
+
+
+def _stated_bounds(feature: Feature, changes: Mapping[str, object]) -> dict[str, object]:
+    """The changes; a bound that somebody states is one that no record may pass, unless `least` or `most` say else."""
+    stated, owner = dict(changes), f"feature '{feature.name}'"
+    for narrow, wide, inward in (("lower", "least", snap_up), ("upper", "most", snap_down)):
+        if narrow in changes:
+            bound = read_number(changes, narrow, owner)
+            stated.setdefault(wide, bound)
+            if "step" not in changes and math.isfinite(bound) and abs(bound) <= MOST_STEPS * feature.step:
+                stated[narrow] = inward(bound, feature.step)  # the step was inferred, so nobody has to know it
+    return stated
 
 
 def _check_covers(observed: Feature, changed: Feature) -> None:

@@ -177,6 +177,7 @@ def _part_way(asker: _Asker, far: Records, rows: NDArray[np.intp], share: float 
     there = np.where(np.isnan(far), encoder.fill, far)
     step = np.array([feature.step for feature in encoder.schema.features])
     number = snap(np.clip(own + share * (there - own), feasible.lower, feasible.upper), step)
+    number = np.clip(number, feasible.lower, feasible.upper)  # an end may be the applicant's own value, off the grid
     fixed = np.array([feature.is_categorical for feature in encoder.schema.features]) | ~feasible.movable
     return np.where(fixed | np.isnan(far), far, number)
 

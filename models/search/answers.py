@@ -82,6 +82,7 @@ class Explanation:
 
     queries: records that were put to the black boxes for it; charged: how many of them cost a query, because what the
     black boxes say of them was not known before
+    notices: what to know of the record itself, as a number beyond those of the training data
     """
 
     status: Status
@@ -90,6 +91,7 @@ class Explanation:
     diagnosis: Diagnosis | None = None
     error: str | None = None
     charged: int = 0
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, Targets
 from ..config import SearchConfig
-from ..data.records import from_records
+from ..data.records import from_records, record_notices
 from ..data.schema import Direction, Feature
 from ..ensemble.votes import beta_lower_bound
 from ..model import RecourseModel
@@ -80,7 +80,8 @@ def explanations(
     for row, status in enumerate(statuses):
         given = [answer for answer in answers if answer.given[row] and status is not Status.ALREADY_TARGET]
         ways = tuple(_counterfactual(model, answer, row, int(target[row]), feasible, members) for answer in given)
-        found.append(Explanation(status, ways, int(queries[row]), diagnoses.get(row)))
+        notices = record_notices(model.encoder.schema, feasible.origin[row])
+        found.append(Explanation(status, ways, int(queries[row]), diagnoses.get(row), notices=notices))
     return found
 
 

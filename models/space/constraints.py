@@ -1,9 +1,9 @@
 """A request's constraints, compiled to what each record may become (METHOD.md, section 6.1).
 
 The schema's own rules (immutable, protected, one-way, bounds) and the request's are merged; a request can only tighten
-them. A missing value can go neither up nor down, so a one-way feature that is missing stays missing. A range asks for a
-value within it, so a missing value that may move has to become one. Several requests, each with constraints of its own,
-are joined for one search.
+them. Who lies beyond the schema's bounds may stay there, or move anywhere between. A missing value can go neither up
+nor down, so a one-way feature that is missing stays missing. A range asks for a value within it, so a missing value
+that may move has to become one. Several requests, each with constraints of its own, are joined for one search.
 """
 
 import math
@@ -29,6 +29,7 @@ class Rules:
     """The constraints that hold for every record, one entry a feature.
 
     categorical, frozen, up, down, ranged (F,); lower, upper (F,) on the grid; levels (F, Kmax), Kmax at least 1
+    floor, ceiling (F,): the request's alone, infinite where open; they hold whoever lies beyond the schema's bounds
     """
 
     categorical: NDArray[np.bool_]
@@ -38,6 +39,8 @@ class Rules:
     ranged: NDArray[np.bool_]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    ceiling: NDArray[np.float64]
     levels: NDArray[np.bool_]
 
 
@@ -56,14 +59,18 @@ def merge_rules(
         if feature.is_categorical:
             levels[j, : len(feature.categories)] = _permitted(feature, ranges.get(feature.name))
     ways = [{feature.direction, _direction(feature, directions)} for feature in features]
+    lower, upper = np.array(bounds).T
+    floor, ceiling = np.array([_asked_ends(feature, ranges.get(feature.name)) for feature in features]).T
     return Rules(
         categorical=np.array([feature.is_categorical for feature in features]),
         frozen=np.array([feature.immutable or feature.name in immutable for feature in features]),
         up=np.array([Direction.UP in way for way in ways]),
         down=np.array([Direction.DOWN in way for way in ways]),
         ranged=np.array([_is_range(ranges.get(feature.name)) for feature in features]),
-        lower=np.array([lower for lower, _ in bounds]),
-        upper=np.array([upper for _, upper in bounds]),
+        lower=lower,
+        upper=upper,
+        floor=floor,
+        ceiling=ceiling,
         levels=levels,
     )
 
@@ -95,6 +102,12 @@ def _number_bounds(feature: Feature, given: Range | None) -> tuple[float, float]
             f"they go from {plain(feature.lower)} to {plain(feature.upper)} in steps of {plain(feature.step)}."
         )
     return max(low, feature.lower), min(high, feature.upper)
+
+
+def _asked_ends(feature: Feature, given: Range | None) -> tuple[float, float]:
+    """The ends of the range as they were asked for, infinite where open."""
+    lower, upper = (None, None) if given is None or feature.is_categorical else _two_numbers(feature, given)
+    return -math.inf if lower is None else lower, math.inf if upper is None else upper
 
 
 def _clip(end: float, feature: Feature) -> float:
@@ -162,7 +175,8 @@ def violations(schema: Schema, origin: Records, candidates: Records, feasible: F
     same = (candidates == origin) | (gone & np.isnan(origin))
     wrong = (candidates < feasible.lower) | (candidates > feasible.upper)
     lower, upper, step = np.array([(feature.lower, feature.upper, feature.step) for feature in schema.features]).T
-    wrong |= (candidates < lower) | (candidates > upper) | (snap(candidates, step) != candidates)
+    wrong |= (candidates < np.fmin(lower, origin)) | (candidates > np.fmax(upper, origin))
+    wrong |= (snap(candidates, step) != candidates) & ~same
     for j in np.flatnonzero([feature.is_categorical for feature in schema.features]):
         level = np.where(wrong[:, j] | gone[:, j], 0.0, candidates[:, j]).astype(np.intp)
         wrong[:, j] |= ~feasible.levels[np.arange(len(level)), j, level]
@@ -193,8 +207,10 @@ def _compile(rules: Rules, origin: Records) -> _Compiled:
     """The rules for each record of origin (n, F)."""
     present = ~np.isnan(origin)
     frozen = rules.frozen | ((rules.up | rules.down) & ~present)
-    lower = np.where(rules.up & present, np.fmax(rules.lower, origin), rules.lower)
-    upper = np.where(rules.down & present, np.fmin(rules.upper, origin), rules.upper)
+    lower = np.where(origin >= rules.floor, np.fmin(rules.lower, origin), rules.lower)
+    upper = np.where(origin <= rules.ceiling, np.fmax(rules.upper, origin), rules.upper)
+    lower = np.where(rules.up & present, np.fmax(lower, origin), lower)
+    upper = np.where(rules.down & present, np.fmin(upper, origin), upper)
     levels = _levels(rules, origin)
     level = np.where(present & rules.categorical, origin, 0.0).astype(np.intp)[:, :, None]
     own_level = np.take_along_axis(levels, level, axis=2)[:, :, 0]

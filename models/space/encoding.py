@@ -163,10 +163,11 @@ class Encoder:
         return points
 
     def decode(self, encoded: Encoded, origin: Records | None = None, feasible: FeasibleSet | None = None) -> Records:
-        """points (n, D) -> records (n, F) on the grid, within the bounds and within `allowed`.
+        """points (n, D) -> records (n, F) on the grid, within the bounds and within `feasible`.
 
         origin (n, F) are the records that the points came from: a value that is missing there stays missing where the
-        point did not move; without it no value is missing. `allowed` brings its own origin.
+        point did not move, and one that lies off the grid or beyond the bounds stays where it is the nearest; without
+        it no value is missing, and all lie on the grid. `feasible` brings its own origin.
         """
         if not np.isfinite(encoded).all():
             row = int(np.argmin(np.isfinite(encoded).all(axis=1)))
@@ -177,7 +178,7 @@ class Encoder:
         else:
             may_miss = np.zeros(shape, dtype=np.bool_) if origin is None else np.isnan(origin)
         records = np.empty(shape)
-        records[:, self._numeric.features] = self._decode_numbers(encoded, feasible)
+        records[:, self._numeric.features] = self._decode_numbers(encoded, origin, feasible)
         records[:, self._categorical.features] = self._decode_levels(encoded, may_miss, feasible)
         records[may_miss & (records == self.fill)] = np.nan
         return records if feasible is None else np.where(feasible.movable, records, feasible.origin)
@@ -199,14 +200,22 @@ class Encoder:
             raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it anew.")
         return cls(parsed, fill, mean, scale)
 
-    def _decode_numbers(self, encoded: Encoded, feasible: FeasibleSet | None) -> Records:
-        """points (n, D) -> the values of the N numeric features (n, N)"""
+    def _decode_numbers(self, encoded: Encoded, origin: Records | None, feasible: FeasibleSet | None) -> Records:
+        """points (n, D) -> the values of the N numeric features (n, N): each the nearest of the grid and its own"""
         numeric = self._numeric
         with np.errstate(over="ignore"):  # a point may lie anywhere; the clip brings an overflow back
             raw = encoded[:, numeric.columns] * numeric.scale + numeric.mean
-        lower = numeric.lower if feasible is None else feasible.lower[:, numeric.features]
-        upper = numeric.upper if feasible is None else feasible.upper[:, numeric.features]
-        return numeric.grid.snap(np.clip(raw, lower, upper))
+        if feasible is not None:
+            lower, upper = feasible.lower[:, numeric.features], feasible.upper[:, numeric.features]
+            own = feasible.origin[:, numeric.features]
+        elif origin is not None:
+            own = origin[:, numeric.features]
+            lower, upper = np.fmin(numeric.lower, own), np.fmax(numeric.upper, own)
+        else:
+            return numeric.grid.snap(np.clip(raw, numeric.lower, numeric.upper))
+        raw = np.clip(raw, lower, upper)
+        snapped = numeric.grid.snap(raw)
+        return np.where(np.abs(raw - own) < np.abs(raw - snapped), own, snapped)
 
     def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], feasible: FeasibleSet | None) -> Records:
         """points (n, D), may_miss (n, F) -> the levels of the C categorical features (n, C)"""
@@ -272,7 +281,7 @@ def _fit_column(feature: Feature, column: NDArray[np.float64]) -> tuple[float, f
         raise DataError(f"Column '{feature.name}' holds no value in the {len(column)} training records; drop it.")
     if feature.is_categorical:
         return float(np.bincount(present.astype(np.intp)).argmax()), 0.0, 1.0
-    fill = float(snap(np.median(present), feature.step))
+    fill = float(snap(np.clip(np.median(present), feature.lower, feature.upper), feature.step))
     filled = np.where(np.isnan(column), fill, column)
     # A value that the split left constant has no spread of its own; its range keeps the scale finite.
     return fill, float(filled.mean()), float(filled.std()) or feature.upper - feature.lower

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from models.arrays import Encoded, Records
-from models.data.grid import snap_value
+from models.data.grid import settle_value, snap_value
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.space.constraints import Constraints, Range
 
@@ -30,7 +30,10 @@ def features(draw: DrawFn, name: str) -> Feature:
     start, span = draw(st.integers(-1000, 1000)), draw(st.integers(1, 60))
     lower, upper = snap_value(start * step, step), snap_value((start + span) * step, step)
     direction = draw(st.sampled_from(Direction))
-    return Feature(name, kind, lower, upper, step, (), False, immutable, protected, direction, nullable)
+    least, most = lower - draw(st.integers(0, 40)) * step, upper + draw(st.integers(0, 40)) * step
+    return Feature(
+        name, kind, lower, upper, step, (), False, immutable, protected, direction, nullable, least=least, most=most
+    )
 
 
 @st.composite
@@ -41,19 +44,33 @@ def schemas(draw: DrawFn) -> Schema:
 
 
 def grid_values(feature: Feature) -> list[float]:
-    """Every value that the feature can have, in order: numbers, or category indices."""
+    """Every value that may be suggested, in order: numbers, or category indices."""
     count = round((feature.upper - feature.lower) / feature.step)
     start = round(feature.lower / feature.step)
     return [snap_value((start + k) * feature.step, feature.step) for k in range(count + 1)]
 
 
+def held_values(feature: Feature) -> st.SearchStrategy[float]:
+    """What a record may hold: on the grid or off it, within the bounds or beyond them."""
+    listed = st.sampled_from(grid_values(feature))
+    if feature.is_categorical:
+        return listed
+    digits = 0 if feature.kind is FeatureKind.INTEGER else 9
+    anywhere = st.floats(feature.least, feature.most).map(lambda value: round(value, digits))
+    inside = anywhere.filter(lambda value: feature.least <= value <= feature.most)
+    return listed | inside.map(lambda value: settle_value(value, feature.step))
+
+
 @st.composite
-def record_matrices(draw: DrawFn, schema: Schema, missing: bool = True) -> Records:
-    """One to six records, with gaps where they are allowed; the first is whole: an encoder can be fitted to them."""
+def record_matrices(draw: DrawFn, schema: Schema, missing: bool = True, anywhere: bool = False) -> Records:
+    """One to six records, with gaps where they are allowed; the first is whole: an encoder can be fitted to them.
+
+    anywhere: wherever a record may be, also off the grid and beyond the bounds of what may be suggested
+    """
     rows = draw(st.integers(1, 6))
     records = np.empty((rows, len(schema.features)))
     for j, feature in enumerate(schema.features):
-        values = st.sampled_from(grid_values(feature))
+        values = held_values(feature) if anywhere else st.sampled_from(grid_values(feature))
         gaps = values | st.just(np.nan) if missing and feature.nullable else values
         records[:, j] = [draw(values), *(draw(gaps) for _ in range(rows - 1))]
     return records

@@ -8,7 +8,8 @@ export function answerCards(answer, version, asked) {
   const cost = `the lender's models were asked ${one.queries === 1 ? "once" : `${number(one.queries)} times`}`;
   const head = make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, heading(one.status)), print),
     make("p", { class: "verdict" }, verdict(one, asked)), make("p", { class: "hint" }, `${answer.model}, version ${answer.version} · ${cost}`),
-    one.error ? make("p", { class: "problem" }, one.error) : null, one.diagnosis ? whyNot(one.diagnosis) : null);
+    one.error ? make("p", { class: "problem" }, one.error) : null,
+    ...(one.notices ?? []).map((notice) => make("p", { class: "advice" }, notice)), one.diagnosis ? whyNot(one.diagnosis) : null);
   const several = one.counterfactuals.length > 1;
   const ways = one.counterfactuals.map((found, index) => way(found, one.status, several ? `Way ${index + 1}` : null, version, asked));
   const cards = [head];

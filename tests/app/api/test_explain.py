@@ -138,6 +138,18 @@ def test_a_bad_record_and_its_neighbours(lender: Lender, lending: Lending) -> No
     assert [one["status"] for one in mixed[1:3]] == ["error", "error"]
 
 
+def test_a_number_beyond_the_training_data_is_told_and_not_refused(lender: Lender, lending: Lending) -> None:
+    rich = lending.refused[0] | {"income": 987_650}
+    told, usual = answers(
+        lender.client.post("/explain", json=order(lending, 2) | {"records": [rich, lending.refused[1]]})
+    )
+    assert told["status"] != "error" and usual["notices"] == []
+    assert str(told["notices"]).startswith("[\"'income' is 987650, beyond the ")
+    young = lending.refused[0] | {"age": 17}
+    (refused,) = answers(lender.client.post("/explain", json=order(lending) | {"records": [young]}))
+    assert "'age' holds 17, outside its bounds 18 to 99" in str(refused["error"]), "somebody said that it cannot be"
+
+
 def test_a_record_without_values_that_the_models_need_is_no_good_record(lender: Lender, lending: Lending) -> None:
     """Without them 90 of 200 refused applicants were told that they are approved already."""
     empty = dict.fromkeys(("income", "late_payments", "debt_ratio"))
@@ -340,18 +352,3 @@ def test_who_hangs_up_is_not_waited_for(lender: Lender, lending: Lending) -> Non
 def test_answers_are_json_as_it_should_be(lender: Lender, lending: Lending) -> None:
     text = lender.client.post("/explain", json=order(lending, 4)).text
     assert json.loads(text, parse_constant=lambda name: pytest.fail(name))
-
-
-def test_a_model_whose_files_are_gone_is_one_sentence(
-    lender: Lender, lending: Lending, service: ExplainService
-) -> None:
-    """It was a 500 that named a folder."""
-    lender.activate(2)
-    folder = service.resources.artifacts.fetch_folder(f"models/{service.saved[1].digest}")
-    gone = folder.rename(folder.with_name("gone"))
-    response = lender.client.post("/explain", json=order(lending))
-    assert problem(response) == (503, "artifact")
-    told = response.json()["detail"]
-    assert "missing or damaged in the artifact store" in told and "/" not in told and "activate another version" in told
-    gone.rename(folder)
-    assert lender.client.post("/explain", json=order(lending)).status_code == 200

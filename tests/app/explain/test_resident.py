@@ -78,7 +78,7 @@ def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: 
         assert [bodies(answer) for answer in crowd] == [*alone, *reversed(alone)]
         assert lender.loads == 1
         document = json.loads(alone[0][0])
-        assert set(document) == {"status", "error", "queries", "diagnosis", "counterfactuals"}
+        assert set(document) == {"status", "error", "queries", "diagnosis", "notices", "counterfactuals"}
         assert len(json.loads(alone[6][0])["trajectory"]) == SearchMethodConfig().path_points + 1
 
     run(lender, work)

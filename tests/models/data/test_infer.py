@@ -11,6 +11,7 @@ from models.data.frames import to_records
 from models.data.infer import infer_features, infer_schema, infer_step, sort_naturally
 from models.data.schema import Feature, FeatureKind
 from models.errors import DataError, SchemaError
+from models.space.encoding import Encoder
 
 ROWS = 12
 LABEL = ["yes", "no"] * 6
@@ -28,8 +29,8 @@ def inferred(**columns: object) -> Feature:
 
 
 def test_kinds_bounds_and_steps() -> None:
-    assert inferred(x=range(3, 15)) == Feature("x", FeatureKind.INTEGER, 3, 14)
-    assert inferred(x=[0.25, 1.5] * 6) == Feature("x", FeatureKind.NUMERIC, 0.25, 1.5, 0.01)
+    assert inferred(x=range(3, 15)) == Feature("x", FeatureKind.INTEGER, 3, 14, least=0, most=124)
+    assert inferred(x=[0.25, 1.5] * 6) == Feature("x", FeatureKind.NUMERIC, 0.25, 1.5, 0.01, least=0, most=14)
     assert inferred(x=["b", "a"] * 6) == Feature("x", FeatureKind.CATEGORICAL, categories=("a", "b"))
     assert inferred(x=[True, False] * 6).categories == ("False", "True")
     assert inferred(x=pd.Categorical(["hi", "lo"] * 6)).ordered is False
@@ -41,11 +42,71 @@ def test_an_ordered_categorical_keeps_its_order_without_unused_categories() -> N
 
 
 def test_missing_values_make_a_feature_nullable_and_do_not_change_its_kind() -> None:
-    assert inferred(x=[None, *range(11)]) == Feature("x", FeatureKind.INTEGER, 0, 10, nullable=True)
-    assert inferred(x=pd.array([None, *range(11)], dtype="Int64")) == Feature(
-        "x", FeatureKind.INTEGER, 0, 10, nullable=True
-    )
+    whole = Feature("x", FeatureKind.INTEGER, 0, 10, nullable=True, most=110)
+    assert inferred(x=[None, *range(11)]) == whole
+    assert inferred(x=pd.array([None, *range(11)], dtype="Int64")) == whole
     assert inferred(x=[None, *["a", "b"] * 5, "a"]).nullable
+
+
+INCOMES = np.arange(11_000, 90_000, 700)
+TERMS = np.tile(np.arange(12, 85, 6), 20)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step"),
+    [
+        (INCOMES, 100),
+        (np.append(np.tile(INCOMES, 3), [12_345, 23_451, 50_505]), 100),
+        (TERMS, 6),
+        (np.append(TERMS, [7, 13, 55]), 6),
+        (np.arange(3, 200, 6), 3),
+        (np.arange(5, 200, 6), 1),
+        (np.arange(1, 60) / 20, 0.05),
+        (np.arange(1, 60) / 100, 0.01),
+        (np.float32(np.arange(1, 60) / 20), 0.05),
+        (np.cumsum(np.full(60, 0.1)), 0.1),
+        (np.arange(1, 60) * 2.5, 0.5),
+        (np.append(np.arange(1, 200) * 250.0, 333.33), 250),
+        (np.tile([36, 60], 50), 1),
+        (np.tile([0, 1000], 50), 1),
+        (np.tile([0, 2, 4, 6, 8], 50), 1),
+        (np.append(np.zeros(980), np.arange(1, 21) * 7 + 1), 1),
+        (np.append(np.ones(980), np.arange(1, 21) / 16), 0.0625),
+        (-np.arange(100, 5000, 100), 100),
+    ],
+)
+def test_the_step_is_the_greatest_that_nearly_all_have_in_common(numbers: NDArray[np.float64], step: float) -> None:
+    """Incomes in hundreds were advised to the last euro, loan terms of 13 months were suggested."""
+    assert infer_step(np.asarray(numbers, dtype=np.float64)) == step
+
+
+def test_values_off_the_grid_survive_and_are_never_suggested() -> None:
+    amounts = [*np.arange(1000, 90_000, 500), 12_345, 777]
+    frame = pd.DataFrame({"amount": amounts, "label": [0, 1] * (len(amounts) // 2)})
+    schema = infer_schema(frame, "label")
+    (amount,) = schema.features
+    assert (amount.step, amount.lower, amount.upper, amount.least) == (500, 1000, 89_500, 0)
+    records = to_records(schema, frame)
+    assert records[-2:, 0].tolist() == [12_345, 777]
+    encoder = Encoder.fit(schema, records)
+    points = encoder.encode(records)
+    np.testing.assert_array_equal(encoder.decode(points, origin=records), records)
+    moved = encoder.decode(points + 3000 / encoder.scale[0], origin=records)
+    assert not (moved % 500).any()
+
+
+def test_records_may_pass_what_was_seen_unless_somebody_says_that_they_cannot() -> None:
+    """Savings of 0 could not be entered where the least seen was 100, nor an income above the highest."""
+    frame = pd.DataFrame({"savings": np.arange(100, 12_100, 100), "net": range(-60, 60), "label": [0, 1] * 60})
+    savings, net = infer_schema(frame, "label").features
+    assert (savings.lower, savings.upper, savings.least, savings.most) == (100, 12_000, 0, 131_000)
+    assert (net.lower, net.upper, net.least, net.most) == (-60, 59, -1250, 1249)
+    stated = infer_schema(frame, "label", {"features": {"savings": {"upper": 12_345}, "net": {"least": -100}}})
+    savings, net = stated.features
+    assert (savings.upper, savings.least, savings.most) == (12_300, 0, 12_345), "suggested are round values only"
+    assert (net.lower, net.least, net.most) == (-60, -100, 1249)
+    with pytest.raises(SchemaError, match="'net' may hold -50 to 1249, which must include its bounds -60 to 59"):
+        infer_schema(frame, "label", {"features": {"net": {"least": -50}}})
 
 
 def test_steps_are_the_decimals_or_a_millionth_of_the_spread() -> None:
@@ -94,14 +155,14 @@ def test_an_override_may_change_the_kind_while_the_schema_is_inferred() -> None:
     code = {"kind": "categorical", "ordered": True, "direction": "up"}
     schema = infer_schema(frame, "label", {"features": {"code": code, "size": {"kind": "numeric", "step": 0.5}}})
     assert schema.features[1].categories == ("1", "2") and schema.features[1].nullable
-    assert schema.features[0] == Feature("size", FeatureKind.NUMERIC, 0, 11, 0.5)
+    assert schema.features[0] == Feature("size", FeatureKind.NUMERIC, 0, 11, 0.5, most=121)
 
 
 def test_codes_are_numbers_where_an_override_says_so() -> None:
     frame = frame_with(code=["007", None, "12"] * 4)
     assert infer_schema(frame, "label").features[1].categories == ("007", "12")
     schema = infer_schema(frame, "label", {"features": {"code": {"kind": "integer"}}})
-    assert schema.features[1] == Feature("code", FeatureKind.INTEGER, 7, 12, 1, nullable=True)
+    assert schema.features[1] == Feature("code", FeatureKind.INTEGER, 7, 12, 1, nullable=True, least=0, most=62)
     assert to_records(schema, frame)[[0, 2], 1].tolist() == [7, 12]
 
 

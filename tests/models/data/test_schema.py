@@ -64,7 +64,7 @@ def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
         ("age", {"step": -1}, "'age' has the step -1"),
         ("age", {"step": 0.5}, "'age' is an integer, so its step 0.5"),
         ("age", {"step": 200}, "'age' has the bounds 0 to 0"),
-        ("age", {"lower": 16.5}, "'age' has the bound 16.5, which is no multiple of its step 1"),
+        ("age", {"lower": 16.5, "step": 1}, "'age' has the bound 16.5, which is no multiple of its step 1"),
         ("age", {"lower": "low"}, "'lower' of feature 'age' to be a number, not 'low'"),
         ("age", {"lower": True}, "'lower' of feature 'age' to be a number"),
         ("age", {"upper": float("inf")}, "'age' has the bounds 17 to inf"),

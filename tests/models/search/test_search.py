@@ -90,6 +90,29 @@ def test_no_answer_breaks_a_constraint(loans_task: Task) -> None:
     assert answered > 500
 
 
+def test_suggested_numbers_lie_on_the_grid_and_an_applicant_beyond_the_bounds_may_stay_there(loans_task: Task) -> None:
+    model, features = random_model(loans_task.encoder, TINY), loans_task.encoder.schema.features
+    records = loans_task.test.records.copy()
+    income = loans_task.encoder.schema.index("income")
+    records[:, income] += 37
+    records[::2, income] = features[income].upper + 12_345
+    target, changed, kept = other_class(loans_task.test.labels, 2), 0, 0
+    for asked in (Constraints(), Constraints(ranges={"income": (20_000.0, 60_000.0)})):
+        found = explain(model, records, target, asked, SearchConfig(candidates=4, k=2))
+        for record, each in zip(records, found, strict=True):
+            told = [notice for notice in each.notices if notice.startswith("'income' is ")]
+            assert len(told) == (record[income] > features[income].upper)
+            for way in each.counterfactuals:
+                value = float(way.record["income"] or 0)
+                kept += value == record[income]
+                if value != record[income]:
+                    changed += 1
+                    assert value % features[income].step == 0
+                    assert features[income].lower <= value <= max(features[income].upper, record[income])
+                assert not asked.ranges or 20_000 <= value <= 60_000
+    assert changed > 10 and kept > 5
+
+
 def test_a_record_alone_has_the_answer_that_it_has_among_500(tiny_model: RecourseModel, loans_task: Task) -> None:
     records = np.tile(loans_task.test.records, (9, 1))[:500]
     target = target_codes(tiny_model, APPROVED, 500)

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from models.arrays import Records
+from models.data.grid import snap_value
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import ConstraintError
 from models.space.constraints import (
@@ -165,13 +166,27 @@ def permitted_values(feature: Feature, request: Constraints, own: float) -> set[
     asked = request.directions.get(feature.name, Direction.ANY)
     up, down = Direction.UP in (asked, feature.direction), Direction.DOWN in (asked, feature.direction)
     frozen, given = feature.immutable or feature.name in request.immutable, request.ranges.get(feature.name)
-    inside = [value for value in grid_values(feature) if in_range(feature, given, value)]
+    inside = [value for value in values_of(feature, own) if in_range(feature, given, value)]
     if math.isnan(own):
         if frozen or up or down:
             return {None}
         return {*inside, None} if given in (None, (None, None)) else {*inside}
     left = [value for value in inside if (not up or value >= own) and (not down or value <= own)]
     return {value for value in left if value == own or not frozen}
+
+
+def values_of(feature: Feature, own: float) -> list[float]:
+    """What may be suggested, and the applicant's own value, on the grid or not; who is far away may move between."""
+    suggested = grid_values(feature)
+    if math.isnan(own) or own in suggested:
+        return suggested
+    steps = range(-60, 61)
+    wide = {snap_value(feature.lower + k * feature.step, feature.step) for k in steps} | {
+        snap_value(feature.upper + k * feature.step, feature.step) for k in steps
+    }
+    return sorted(
+        {*suggested, own, *(value for value in wide if own < value < feature.lower or feature.upper < value < own)}
+    )
 
 
 def in_range(feature: Feature, given: Range | None, value: float) -> bool:
@@ -188,7 +203,7 @@ def in_range(feature: Feature, given: Range | None, value: float) -> bool:
 @given(st.data())
 def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    origin, request = data.draw(record_matrices(schema)), data.draw(requests(schema))
+    origin, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     sets = [[permitted_values(f, request, row[j]) for j, f in enumerate(schema.features)] for row in origin]
     errors = check_constraints(schema, request, origin)
     assert [error is None for error in errors] == [all(row) for row in sets]
@@ -197,7 +212,12 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
     feasible = compile_constraints(schema, request, origin[good])
     for place, row in enumerate(good):
         for j, feature in enumerate(schema.features):
-            tried = [*grid_values(feature), None, feature.lower + feature.step / 2, feature.upper + feature.step]
+            tried = [
+                *values_of(feature, origin[row, j]),
+                None,
+                feature.lower + feature.step / 2,
+                feature.upper + feature.step,
+            ]
             candidates = np.repeat(origin[[row]], len(tried), axis=0)
             candidates[:, j] = [NAN if value is None else value for value in tried]
             each = feasible.row(place).repeat(len(tried))
@@ -211,7 +231,7 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
 @given(st.data())
 def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    records, request = data.draw(record_matrices(schema)), data.draw(requests(schema))
+    records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     encoder = Encoder.fit(schema, records)
     good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
     assume(good)
@@ -227,7 +247,7 @@ def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
 @given(st.data())
 def test_the_box_holds_frozen_columns_exactly_and_decodes_to_the_same_numbers(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    records, request = data.draw(record_matrices(schema)), data.draw(requests(schema))
+    records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     encoder = Encoder.fit(schema, records)
     good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
     assume(good)
