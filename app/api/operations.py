@@ -1,16 +1,17 @@
 """Health, readiness and metrics. Health needs no key; metrics are of the key's own tenant.
 
-Readiness asks the database, the queue, a worker and the disk at the same time. /metrics, for Prometheus, holds the
+Readiness asks the database, the queue, an explainer and the disk at the same time. Explaining goes on without the
+queue, and training without an explainer, so each has an answer of its own. /metrics, for Prometheus, holds the
 counters of this process (app/metrics.py), and what the database knows at that moment: budgets and jobs.
 """
 
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from anyio import create_task_group, move_on_after, to_thread
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -28,6 +29,7 @@ from app.resources import Resources
 from app.train import jobs
 
 PartName = Literal["database", "queue", "worker", "disk"]
+Purpose = Literal["explaining", "training"]
 
 
 class LiveAnswer(BaseModel):
@@ -41,7 +43,8 @@ class PartAnswer(BaseModel):
 
     name: PartName
     ready: bool
-    reason: str | None
+    reason: str | None = Field(description="Why it is not ready, or what is wrong with it all the same.")
+    needed_for: list[Purpose]
 
 
 class ReadyAnswer(BaseModel):
@@ -49,11 +52,27 @@ class ReadyAnswer(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"ready": True, "parts": [{"name": "database", "ready": True, "reason": None}]}]
+            "examples": [
+                {
+                    "ready": True,
+                    "explaining": True,
+                    "training": False,
+                    "parts": [
+                        {
+                            "name": "queue",
+                            "ready": False,
+                            "reason": "the training queue does not answer",
+                            "needed_for": ["training"],
+                        }
+                    ],
+                }
+            ]
         }
     )
 
-    ready: bool
+    ready: bool = Field(description="For what was asked: explaining, unless `for` says training.")
+    explaining: bool
+    training: bool
     parts: list[PartAnswer]
 
 
@@ -67,13 +86,19 @@ async def live() -> LiveAnswer:
     return LiveAnswer(live=True)
 
 
+ForQuery = Annotated[Purpose, Query(alias="for", description="What the service should be ready for.")]
+
+
 @router.get("/readyz", operation_id="ready", responses={NOT_READY: {"model": ReadyAnswer}})
-async def ready(response: Response, resources: ResourcesDep) -> ReadyAnswer:
-    """Whether the database, the queue, a worker and the disk are there; 503 names the part that is not."""
+async def ready(response: Response, resources: ResourcesDep, purpose: ForQuery = "explaining") -> ReadyAnswer:
+    """Whether /explain would be answered, or trainings would run; 503 names the part that is in the way.
+
+    For a load balancer as it is: an API that explains stays in service while the queue of trainings is away.
+    """
     parts = await check_parts(resources)
-    well = all(part.ready for part in parts)
-    response.status_code = 200 if well else NOT_READY
-    return ReadyAnswer(ready=well, parts=parts)
+    able = {goal: all(part.ready for part in parts if goal in part.needed_for) for goal in get_args(Purpose)}
+    response.status_code = 200 if able[purpose] else NOT_READY
+    return ReadyAnswer(ready=able[purpose], explaining=able["explaining"], training=able["training"], parts=parts)
 
 
 @router.get("/v2/health/live", operation_id="oip_live")
@@ -83,9 +108,9 @@ async def oip_live() -> LiveAnswer:
 
 
 @router.get("/v2/health/ready", operation_id="oip_ready", responses={NOT_READY: {"model": ReadyAnswer}})
-async def oip_ready(response: Response, resources: ResourcesDep) -> ReadyAnswer:
+async def oip_ready(response: Response, resources: ResourcesDep, purpose: ForQuery = "explaining") -> ReadyAnswer:
     """The same as /readyz, under the name of the Open Inference Protocol."""
-    return await ready(response, resources)
+    return await ready(response, resources, purpose)
 
 
 @router.get(
@@ -109,9 +134,18 @@ PART_SECONDS = 4.0
 
 
 async def check_parts(resources: Resources) -> list[PartAnswer]:
-    """Database, queue, worker and disk, asked at the same time."""
+    """Database, queue, worker (an explainer) and disk, asked at the same time."""
+    # Decision records are kept in the database: where that is a file, explaining needs the disk too.
+    embedded = resources.database.engine.dialect.name == "sqlite"
+    both: list[Purpose] = ["explaining", "training"]
+    needed_for: dict[PartName, list[Purpose]] = {
+        "database": both,
+        "queue": ["training"],
+        "worker": ["explaining"],
+        "disk": both if embedded else ["training"],
+    }
     in_thread = partial(to_thread.run_sync, abandon_on_cancel=True, limiter=resources.health_threads)
-    checks: dict[PartName, Callable[[], Awaitable[str | None]]] = {
+    checks: dict[PartName, Callable[[], Awaitable[_Finding]]] = {
         "database": lambda: in_thread(_database, resources.database),
         "queue": lambda: in_thread(_queue, resources),
         "worker": lambda: _worker(resources),
@@ -119,16 +153,15 @@ async def check_parts(resources: Resources) -> list[PartAnswer]:
     }
     found: dict[PartName, PartAnswer] = {}
 
-    async def check(name: PartName, ask: Callable[[], Awaitable[str | None]]) -> None:
-        late = f"it did not answer within {PART_SECONDS:g} s"
-        found[name] = PartAnswer(name=name, ready=False, reason=late)
+    async def check(name: PartName, ask: Callable[[], Awaitable[_Finding]]) -> None:
+        finding: _Finding = (False, f"it did not answer within {PART_SECONDS:g} s")
         with move_on_after(PART_SECONDS):
             try:
-                reason = await ask()
+                finding = await ask()
             except Exception as error:
                 # Whatever it is, it is this part that is not ready; the message could hold an address or a password.
-                reason = f"it failed with {type(error).__name__}"
-            found[name] = PartAnswer(name=name, ready=reason is None, reason=reason)
+                finding = (False, f"it failed with {type(error).__name__}")
+        found[name] = PartAnswer(name=name, ready=finding[0], reason=finding[1], needed_for=needed_for[name])
 
     async with create_task_group() as group:
         for name, ask in checks.items():
@@ -136,25 +169,29 @@ async def check_parts(resources: Resources) -> list[PartAnswer]:
     return [found[name] for name in checks]
 
 
-def _database(database: Database) -> str | None:
+_Finding: TypeAlias = tuple[bool, str | None]
+"""Whether the part is ready, and what is wrong with it."""
+
+
+def _database(database: Database) -> _Finding:
     database.check(lambda connection: connection.execute(text("SELECT 1 FROM jobs WHERE 1 = 0")))
-    return None
+    return True, None
 
 
-def _queue(resources: Resources) -> str | None:
-    return None if resources.queue.healthy() else "the training queue does not answer"
+def _queue(resources: Resources) -> _Finding:
+    return (True, None) if resources.queue.healthy() else (False, "the training queue does not answer")
 
 
-async def _worker(resources: Resources) -> str | None:
+async def _worker(resources: Resources) -> _Finding:
     state = await resources.explainer.state()
-    return None if state.ready else state.reason or "no explainer answers"
+    return state.ready, state.reason if state.ready else state.reason or "no explainer answers"
 
 
-def _disk(resources: Resources) -> str | None:
+def _disk(resources: Resources) -> _Finding:
     folder, least = resources.settings.var_dir, resources.settings.min_free_bytes
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
-    return None if free >= least else f"{free} bytes are free in VAR_DIR, {least} are needed"
+    return (True, None) if free >= least else (False, f"{free} bytes are free in VAR_DIR, {least} are needed")
 
 
 BUDGET_COUNTERS = ("limit", "used", "reserved", "remaining")

@@ -53,7 +53,7 @@ PROBLEMS: dict[type[RecourseError], ProblemType] = {
     model_errors.EnsembleError: ProblemType(502, "ensemble", "The lender's models did not answer"),
     model_errors.SolverError: ProblemType(500, "solver", "The search did not reach its end"),
     model_errors.ConfigError: ProblemType(422, "configuration", "A setting makes no sense"),
-    model_errors.ArtifactError: ProblemType(500, "artifact", "A saved model cannot be read"),
+    model_errors.ArtifactError: ProblemType(503, "artifact", "A saved model cannot be read", {"Retry-After": "30"}),
     model_errors.StoppedError: ProblemType(409, "stopped", "The training was told to stop"),
     model_errors.MissingDataError: ProblemType(422, "missing-data", "A public data set is not there"),
     app_errors.UnknownBudgetError: ProblemType(409, "no-budget", "The ensemble has no query budget"),

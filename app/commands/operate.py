@@ -29,6 +29,13 @@ class Process(StrEnum):
     WORKER = "worker"
 
 
+class Purpose(StrEnum):
+    """What an API may be ready for."""
+
+    EXPLAINING = "explaining"
+    TRAINING = "training"
+
+
 class Part(StrEnum):
     """What a worker does."""
 
@@ -51,7 +58,10 @@ def opened() -> Iterator[tuple[Settings, Database]]:
         yield settings, database
 
 
-def health(process: Annotated[Process, typer.Argument(help="Which process to ask.")] = Process.API) -> None:
+def health(
+    process: Annotated[Process, typer.Argument(help="Which process to ask.")] = Process.API,
+    purpose: Annotated[Purpose, typer.Option("--for", help="What the API should be ready for.")] = Purpose.EXPLAINING,
+) -> None:
     """Ask the API or the worker's explainer on this machine for /readyz; exit 1 and say why if it is not ready.
 
     A container runs it as its health check: images have no curl.
@@ -60,7 +70,7 @@ def health(process: Annotated[Process, typer.Argument(help="Which process to ask
     port = settings.serve_port if process is Process.API else settings.explainer_port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", f"/readyz?for={purpose}" if process is Process.API else "/readyz")
         answer = connection.getresponse()
         said = answer.read().decode(errors="replace").strip()
     except (OSError, http.client.HTTPException) as error:

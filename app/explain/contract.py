@@ -276,7 +276,7 @@ class VerifyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ExplainerState:
-    """For /readyz and /metrics; ready says whether a task could be run now, reason why not."""
+    """For /readyz and /metrics; ready says whether a task could be run now, reason what is wrong, if anything is."""
 
     ready: bool
     reason: str | None = None

@@ -144,10 +144,13 @@ class RemoteExplainer:
         workers = await self._known()
         states = [state for state in await asyncio.gather(*map(self._state_of, workers)) if state is not None]
         ready = [state for state in states if state.ready]
-        reason = states[0].reason if states else f"none of {len(workers)} workers answers"
+        told = ready or states
+        reason = next((state.reason for state in told if state.reason), None)
+        if not states:
+            reason = f"none of {len(workers)} workers answers"
         return ExplainerState(
             ready=bool(ready),
-            reason=None if ready else reason,
+            reason=reason,
             versions=sum(state.versions for state in states),
             queued_records=sum(state.queued_records for state in states),
             queue_limit=sum(state.queue_limit for state in states),

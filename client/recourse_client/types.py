@@ -329,10 +329,13 @@ class Part(Typed):
     name: str
     ready: bool
     reason: str | None
+    needed_for: list[str] = Field(default_factory=list)
 
 
 class Readiness(Typed):
-    """Whether the service can answer now."""
+    """Whether the service can explain now (`ready`, `explaining`), and whether it can train."""
 
     ready: bool
+    explaining: bool | None = None
+    training: bool | None = None
     parts: list[Part]

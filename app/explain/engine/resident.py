@@ -80,11 +80,15 @@ class ResidentExplainer:
 
     async def state(self) -> ExplainerState:
         reason = self._preloader.reason if self._preloading else None
+        broken, active = self._preloader.broken
+        note = f"{broken} of {active} active models cannot be read: see the explainer's log" if broken else None
+        if broken and broken == active:
+            reason = reason or note
         if self._closing:
             reason = "the explainer is shutting down"
         return ExplainerState(
             ready=reason is None,
-            reason=reason,
+            reason=reason or note,
             versions=len(self._versions),
             queued_records=self._batcher.pending,
             queue_limit=self._limits.queue,

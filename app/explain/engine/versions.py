@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,25 +53,53 @@ class VersionCache:
     def __init__(self, load: Callable[[int, UUID], LoadedVersion], capacity: int) -> None:
         """`load` blocks; it runs in a thread of its own."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self.broken: set[Key] = set()
+        """Those whose files were missing or damaged when they were last wanted."""
 
         @alru_cache(maxsize=capacity)
-        async def get(tenant_id: int, version_id: UUID) -> LoadedVersion:
+        async def load_once(tenant_id: int, version_id: UUID) -> LoadedVersion:
             return await asyncio.get_running_loop().run_in_executor(self._thread, load, tenant_id, version_id)
 
-        self.get = get
+        self._load_once = load_once
+
+    async def get(self, tenant_id: int, version_id: UUID) -> LoadedVersion:
+        """The version, from memory if it is there; ArtifactError where its files cannot be read."""
+        key = (tenant_id, version_id)
+        try:
+            version = await self._load_once(tenant_id, version_id)
+        except ArtifactError as error:
+            if key not in self.broken:
+                logger.error("model cannot be read", version=str(version_id), reason=str(error.__cause__ or error))
+                self.broken.add(key)
+            raise
+        self.broken.discard(key)
+        return version
 
     def __len__(self) -> int:
-        return self.get.cache_info().currsize
+        return self._load_once.cache_info().currsize
 
     def close(self) -> None:
         """Forget every version."""
-        self.get.cache_clear()
+        self._load_once.cache_clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
+logger = structlog.get_logger("recourse.explain")
 READING = Lock()
 """One file is read at a time: numpy parses headers with `ast`, which CPython 3.11 cannot do in two threads at once
 (gh-106905)."""
+
+
+@contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """Callers are told what to do; which file it is, and where, is the cause, and for the log."""
+    try:
+        yield
+    except (ArtifactError, OSError) as error:
+        raise ArtifactError(
+            "the files of this version of the model are missing or damaged in the artifact store: the operator "
+            "restores them; until then activate another version or train again"
+        ) from error
 
 
 class VersionSource:
@@ -90,11 +119,12 @@ class VersionSource:
             row = queries.find_place(connection, tenant_id, version_id)
         if row is None:
             raise NotFoundError(f"there is no model version {version_id}: see GET /models")
-        folder = self._store.fetch_folder(row.location)
-        found = check_seal(folder)
-        if found != row.digest:
-            raise ArtifactError(f"The model in '{row.location}' has the hash {found}, but {row.digest} was published.")
-        with READING:
+        with _in_one_sentence(), READING:
+            folder = self._store.fetch_folder(row.location)
+            found = check_seal(folder)
+            if found != row.digest:
+                fact = f"the model in '{row.location}' has the hash {found}, but {row.digest} was published"
+                raise ArtifactError(fact)
             model = load_model(folder, self._device)
         if row.ensemble_kind == "remote":
             # Not kept: its row may change at any time, and the directory keeps what is open.
@@ -121,7 +151,7 @@ class _LocalMeter:
     def __call__(self) -> EnsembleMeter:
         with self._lock:
             if self._meter is None:
-                with READING:
+                with _in_one_sentence(), READING:
                     ensemble = load_ensemble_of(self._folder)
                 self._meter = self._ensembles.local(ensemble, *self._owner)
             return self._meter
@@ -130,7 +160,6 @@ class _LocalMeter:
 LOOK_SECONDS = 5.0
 START_SECONDS = 120.0
 """After so long the explainer counts as ready, loaded or not: tasks wait for what they need."""
-logger = structlog.get_logger("recourse.explain")
 
 
 class Preloader:
@@ -154,12 +183,17 @@ class Preloader:
             return None
         return "the models are being looked up" if self._left is None else f"{self._left} models are still being loaded"
 
+    @property
+    def broken(self) -> tuple[int, int]:
+        """How many of the active versions cannot be read, and how many were looked at."""
+        return len(self._seen & self._versions.broken), len(self._seen)
+
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             try:
                 found = await asyncio.to_thread(self._find)
-                await self._load([key for key in found if key not in self._seen])
+                await self._load([key for key in found if key not in self._seen or key in self._versions.broken])
                 # One that is no longer active is loaded anew when it becomes active again.
                 self._seen = set(found)
             # It is away, which others say as well: it must not end the preloading.
@@ -177,6 +211,8 @@ class Preloader:
                 version = await self._versions.get(tenant_id, version_id)
                 # The ensemble too: a verified search asks it.
                 await asyncio.to_thread(version.meter)
+            except ArtifactError:
+                continue
             # One version that is broken keeps no other one cold.
             except Exception as error:
                 logger.warning("model not loaded", version=str(version_id), reason=str(error))

@@ -352,3 +352,18 @@ def test_who_hangs_up_is_not_waited_for(lender: Lender, lending: Lending) -> Non
 def test_answers_are_json_as_it_should_be(lender: Lender, lending: Lending) -> None:
     text = lender.client.post("/explain", json=order(lending, 4)).text
     assert json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_model_whose_files_are_gone_is_one_sentence(
+    lender: Lender, lending: Lending, service: ExplainService
+) -> None:
+    """It was a 500 that named a folder."""
+    lender.activate(2)
+    folder = service.resources.artifacts.fetch_folder(f"models/{service.saved[1].digest}")
+    gone = folder.rename(folder.with_name("gone"))
+    response = lender.client.post("/explain", json=order(lending))
+    assert problem(response) == (503, "artifact")
+    told = response.json()["detail"]
+    assert "missing or damaged in the artifact store" in told and "/" not in told and "activate another version" in told
+    gone.rename(folder)
+    assert lender.client.post("/explain", json=order(lending)).status_code == 200

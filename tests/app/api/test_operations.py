@@ -1,10 +1,19 @@
 """Health and metrics."""
 
+from pathlib import Path
+
+import httpx
 import pytest
 
 from app.db.engine import Database
+from app.main import create_app
+from app.train.queue import RedisQueue
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
+from tests.fakes.service import SilentExplainer
+from tests.servers.http import serving
+
+PURPOSES = ("explaining", "training")
 
 
 @pytest.mark.parametrize("path", ["/livez", "/v2/health/live"])
@@ -17,17 +26,35 @@ def test_ready_names_the_part_that_is_not(service: Service, path: str) -> None:
     answer = service.nobody.get(path)
     assert (answer.status_code, answer.json()["ready"]) == (200, True)
     assert [part["name"] for part in answer.json()["parts"]] == ["database", "queue", "worker", "disk"]
-    for part, standin, switch in (
-        ("queue", service.server.bell, "well"),
-        ("worker", service.server.explainer, "ready"),
+    for part, standin, switch, stopped in (
+        ("queue", service.server.bell, "well", "training"),
+        ("worker", service.server.explainer, "ready", "explaining"),
     ):
         setattr(standin, switch, False)
         try:
-            answer = service.nobody.get(path)
+            answers = {purpose: service.nobody.get(path, params={"for": purpose}) for purpose in PURPOSES}
+            plain = service.nobody.get(path)
         finally:
             setattr(standin, switch, True)
+        assert plain.json() == answers["explaining"].json() and plain.status_code == answers["explaining"].status_code
+        for purpose, answer in answers.items():
+            assert (answer.status_code, answer.json()["ready"]) == ((503, False) if purpose == stopped else (200, True))
+            assert {name: answer.json()[name] for name in PURPOSES} == {name: name != stopped for name in PURPOSES}
+            (away,) = [one for one in answer.json()["parts"] if not one["ready"]]
+            assert (away["name"], away["needed_for"]) == (part, [stopped])
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/v2/health/ready"])
+def test_a_redis_that_is_away_drains_no_api_that_explains(service: Service, path: str, tmp_path: Path) -> None:
+    resources = service.resources
+    queue = RedisQueue("redis://127.0.0.1:1/0")
+    app = create_app(resources.settings, resources.database, SilentExplainer(), queue)
+    with serving(app) as url:
+        assert httpx.get(url + path).status_code == 200
+        answer = httpx.get(url + path, params={"for": "training"})
         assert answer.status_code == 503
-        assert [one["name"] for one in answer.json()["parts"] if not one["ready"]] == [part]
+        assert [part["name"] for part in answer.json()["parts"] if not part["ready"]] == ["queue"]
+        assert httpx.get(url + path, params={"for": "tea"}).status_code == 422
 
 
 def test_metrics_are_the_tenants_own(service: Service, database: Database) -> None:

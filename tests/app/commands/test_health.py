@@ -17,7 +17,7 @@ def answering(status: int, text: str) -> Iterator[int]:
 
     class Ready(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/readyz" else 404)
+            self.send_response(status if self.path.startswith("/readyz") else 404)
             self.end_headers()
             self.wfile.write(text.encode())
 

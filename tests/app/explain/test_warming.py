@@ -97,7 +97,7 @@ def test_it_is_ready_when_the_active_versions_are_loaded_and_their_ensembles_ope
     run(load, Active(1, 2), work)
 
 
-async def said(explainer: ResidentExplainer, reason: str) -> bool:
+async def said(explainer: ResidentExplainer, reason: str | None) -> bool:
     return (await explainer.state()).reason == reason
 
 
@@ -136,6 +136,23 @@ def test_what_is_broken_keeps_nothing_else_cold() -> None:
             return load.loaded == [2, 3]
 
         await until(third)
+
+    run(load, active, work)
+
+
+def test_it_is_not_ready_while_no_active_version_can_be_read() -> None:
+    """/readyz was 200 with the artifacts gone, and every /explain a 500."""
+    load, active = Loader(broken=(1, 2)), Active(1, 2)
+
+    async def work(explainer: ResidentExplainer) -> None:
+        await until(lambda: said(explainer, "2 of 2 active models cannot be read: see the explainer's log"))
+        assert not await ready(explainer)
+        load.broken = (1,)  # Somebody restores one; it is found without a restart.
+        await until(lambda: ready(explainer))
+        assert (await explainer.state()).reason == "1 of 2 active models cannot be read: see the explainer's log"
+        load.broken = ()
+        await until(lambda: said(explainer, None))
+        assert sorted(load.loaded) == [1, 2]
 
     run(load, active, work)
 
