@@ -93,8 +93,8 @@ class Settings(BaseSettings):
 
     idempotency_hours: int = Field(default=24, gt=0)
     """How long the answer to an Idempotency-Key is kept."""
-    idempotency_open_seconds: int = Field(default=600, gt=0)
-    """When a request under an Idempotency-Key that never ended counts as crashed, and may be tried again."""
+    idempotency_open_seconds: int = Field(default=60, gt=0)
+    """How long after its process's last sign of life a request under an Idempotency-Key may be tried again."""
     key_cache_seconds: float = Field(default=5.0, ge=0)
     """How long a key is trusted without a look into the database: a revoked key works at most this much longer."""
     min_free_bytes: int = Field(default=200 * 2**20, ge=0)

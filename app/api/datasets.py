@@ -7,13 +7,26 @@ from pathlib import PurePath
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, File, Form, Response, UploadFile
 from pydantic import BaseModel, ConfigDict, Field, computed_field
+from sqlalchemy import Connection
 
-from app.api.dependencies import AnalystCaller, Caller, DatabaseDep, KeyedRoute, Page, PageQuery, ResourcesDep
+from app.api.dependencies import (
+    AnalystCaller,
+    Caller,
+    DatabaseDep,
+    KeyedRoute,
+    KeyHeader,
+    Page,
+    PageQuery,
+    ResourcesDep,
+    replied,
+)
 from app.api.problems import WITH_BODY, problems
 from app.datasets import service
 from app.fields import TEXT_PATTERN, ColumnName
+from app.idempotency import KeyedBody, StoredReply
+from app.resources import Resources
 from models.data.columns import protected_kind, protected_notice
 
 LOANS_SCHEMA: dict[str, Any] = {
@@ -90,7 +103,14 @@ EXAMPLE = {
 }
 
 
-@router.post("", status_code=201, operation_id="upload_dataset", responses=problems(*WITH_BODY), openapi_extra=EXAMPLE)
+@router.post(
+    "",
+    status_code=201,
+    operation_id="upload_dataset",
+    response_model=DatasetAnswer,
+    responses=problems(*WITH_BODY, 409),
+    openapi_extra=EXAMPLE,
+)
 async def upload(
     file: Table,
     caller: AnalystCaller,
@@ -98,15 +118,28 @@ async def upload(
     name: Text = None,
     label: Text = None,
     categories: Categories = (),
-) -> DatasetAnswer:
+    key: KeyHeader = None,
+) -> Response:
     """Upload a table. `label` is the column that the lender's models predict; it can also be named when training.
 
     `curl -F file=@loans.csv -F label=approved -H "Authorization: Bearer rk_..." localhost:8000/datasets`
     """
     sent = service.Upload(file.file, name or plain_name(file.filename), label, tuple(categories))
-    parts = resources.database, resources.artifacts, service.table_limits(resources.settings)
-    keep = partial(service.keep_upload, *parts, caller.tenant_id, sent)
-    return DatasetAnswer.model_validate(await resources.tables.run(caller.tenant_id, keep, WAIT_SECONDS))
+    keep = partial(_keep, resources, caller.tenant_id, sent, key)
+    return replied(await resources.tables.run(caller.tenant_id, keep, WAIT_SECONDS))
+
+
+def _keep(resources: Resources, tenant_id: int, sent: service.Upload, key: str | None) -> StoredReply:
+    limits = service.table_limits(resources.settings)
+    described = service.read_upload(resources.artifacts, limits, tenant_id, sent)
+
+    def work(connection: Connection) -> StoredReply:
+        row = service.keep_dataset(connection, tenant_id, described)
+        return StoredReply(201, DatasetAnswer.model_validate(row).model_dump_json(by_alias=True))
+
+    # Of the file, not of the body: whoever sends it again marks the parts of the form by other signs.
+    keyed = None if key is None else KeyedBody(key, described.digest).on(sent.name, sent.label, sent.categories)
+    return resources.idempotent.once(tenant_id, "/datasets", keyed, work)
 
 
 @router.get("", operation_id="list_datasets", responses=problems())

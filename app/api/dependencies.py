@@ -31,7 +31,7 @@ from app.db.engine import Database
 from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder, RowPage
 from app.db.tables import Role, utc_now
 from app.errors import AuthenticationError, ForbiddenError
-from app.idempotency import KeyedBody
+from app.idempotency import REPLAYED, KeyedBody, StoredReply
 from app.ledger.ledger import Ledger
 from app.metrics import Metrics
 from app.resources import Resources
@@ -157,20 +157,26 @@ async def _resources(request: Request) -> Resources:
     return resources_of(request)
 
 
-async def _keyed_body(
-    request: Request,
-    key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=200,
-            pattern=r"^[!-~]+$",
-            description="Any text of your choice; the same request under the same key is answered once.",
-        ),
-    ] = None,
-) -> KeyedBody | None:
+KeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="Any text of your choice; the same request under the same key is answered once.",
+    ),
+]
+
+
+async def _keyed_body(request: Request, key: KeyHeader = None) -> KeyedBody | None:
     return None if key is None else KeyedBody.of(key, await request.body())
+
+
+def replied(reply: StoredReply) -> Response:
+    """The answer of a request that may have come under an idempotency key."""
+    headers = {REPLAYED: "true"} if reply.replayed else None
+    return Response(reply.body, reply.status, headers, media_type="application/json")
 
 
 ClientCaller = Annotated[Principal, Depends(_AtLeast(Role.CLIENT))]

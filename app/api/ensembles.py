@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from anyio import to_thread
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from app.api.budgets import BudgetBody
@@ -13,11 +14,13 @@ from app.api.dependencies import (
     Caller,
     ClientCaller,
     DatabaseDep,
+    IdempotencyKey,
     KeyedRoute,
     MetricsDep,
     Page,
     PageQuery,
     ResourcesDep,
+    replied,
 )
 from app.api.problems import WITH_BODY, problems
 from app.ensembles import directory, service
@@ -26,6 +29,7 @@ from app.ensembles.endpoint import Layout
 from app.ensembles.service import Registration
 from app.explain.asking import Prediction
 from app.fields import TEXT_PATTERN, Body, DeadlineMs, Document, Name, NameInPath
+from app.idempotency import Keep, StoredReply
 from models.data.schema import Schema
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
@@ -158,8 +162,14 @@ class PredictAnswer(BaseModel):
 router = APIRouter(prefix="/ensembles", tags=["ensembles"], route_class=KeyedRoute)
 
 
-@router.post("", status_code=201, operation_id="register_ensemble", responses=problems(*WITH_BODY, 409))
-def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -> EnsembleAnswer:
+@router.post(
+    "",
+    status_code=201,
+    operation_id="register_ensemble",
+    response_model=EnsembleAnswer,
+    responses=problems(*WITH_BODY, 409),
+)
+async def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Register models behind Open Inference Protocol v2 endpoints, with their query budget."""
     wanted = Registration(
         body.name,
@@ -171,7 +181,12 @@ def register(body: EnsembleBody, caller: AdminCaller, resources: ResourcesDep) -
         body.budget.restart,
     )
     parts = resources.database, resources.ledger, resources.ensembles
-    return EnsembleAnswer.model_validate(service.register(*parts, caller.tenant_id, wanted))
+
+    async def work(keep: Keep) -> StoredReply:
+        row = await to_thread.run_sync(service.register, *parts, caller.tenant_id, wanted)
+        return StoredReply(201, EnsembleAnswer.model_validate(row).model_dump_json(by_alias=True))
+
+    return replied(await resources.idempotent.run(caller.tenant_id, "/ensembles", keyed, work))
 
 
 @router.get("", operation_id="list_ensembles", responses=problems())
@@ -180,14 +195,29 @@ def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[Ensemb
     return Page[EnsembleAnswer].of(database.read(directory.ensembles_page, caller.tenant_id, order))
 
 
-@router.post("/{name}/predict", operation_id="predict", responses=problems(*WITH_BODY, 404, 409, 429, 502, 504))
+@router.post(
+    "/{name}/predict",
+    operation_id="predict",
+    response_model=PredictAnswer,
+    responses=problems(*WITH_BODY, 404, 409, 429, 502, 504),
+)
 async def predict(
-    name: NameInPath, body: PredictBody, caller: ClientCaller, resources: ResourcesDep, metrics: MetricsDep
-) -> PredictAnswer:
+    name: NameInPath,
+    body: PredictBody,
+    caller: ClientCaller,
+    resources: ResourcesDep,
+    metrics: MetricsDep,
+    keyed: IdempotencyKey,
+) -> Response:
     """Put records to the ensemble. Each is one query, unless its answer was bought before."""
-    found = await resources.ask.predict(caller.tenant_id, name, body.records, body.deadline_ms)
-    metrics.count_queries(found.answer.charged, found.answer.reused)
-    return _shown(found)
+
+    async def work(keep: Keep) -> StoredReply:
+        found = await resources.ask.predict(caller.tenant_id, name, body.records, body.deadline_ms)
+        metrics.count_queries(found.answer.charged, found.answer.reused)
+        return StoredReply(200, _shown(found).model_dump_json())
+
+    keyed = None if keyed is None else keyed.on(name)
+    return replied(await resources.idempotent.run(caller.tenant_id, "/predict", keyed, work))
 
 
 def _shown(found: Prediction) -> PredictAnswer:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 
 from app.api.dependencies import (
     Caller,
@@ -17,14 +18,16 @@ from app.api.dependencies import (
     Page,
     PageQuery,
     ResourcesDep,
+    replied,
 )
 from app.api.problems import WITH_BODY, problems, request_id_of
 from app.concurrency import unless_gone
 from app.explain import decisions
 from app.explain.answer import ExplainAnswerBody, VoteAnswer
+from app.explain.asking import Verification
 from app.explain.contract import RECORD, ExplainOptions, ExplainRequest, Records
 from app.fields import NAME_PATTERN, NameInPath
-from app.idempotency import REPLAYED, KeyedBody, StoredReply
+from app.idempotency import Keep, KeyedBody, StoredReply
 from app.resources import Resources
 
 
@@ -83,14 +86,16 @@ async def answer(
     """The answer, or the one that the same request got before under its key; dropped if the caller hangs up."""
     request_id = request_id_of(http)
 
-    async def work() -> StoredReply:
-        return StoredReply(200, (await resources.explain.explain(tenant_id, request_id, request)).decode())
+    async def work(keep: Keep) -> StoredReply:
+        def keep_reply(connection: Connection, reply: bytes) -> None:
+            keep(connection, StoredReply(200, reply.decode()))
+
+        reply = await resources.explain.explain(tenant_id, request_id, request, keep_reply)
+        return StoredReply(200, reply.decode())
 
     # KServe's form names the model in the path, so the body alone does not say what was asked.
-    keyed = None if key is None else KeyedBody.of(key.key, f"{key.digest} {request.model}".encode())
-    found = await unless_gone(http, resources.idempotent.run(tenant_id, "/explain", keyed, work))
-    headers = {REPLAYED: "true"} if found.replayed else None
-    return Response(found.body, found.status, headers, media_type="application/json")
+    keyed = None if key is None else key.on(request.model)
+    return replied(await unless_gone(http, resources.idempotent.run(tenant_id, "/explain", keyed, work)))
 
 
 SUMMARY: dict[str, Any] = {
@@ -214,17 +219,30 @@ def show(explanation_id: UUID, caller: Caller, database: DatabaseDep) -> Decisio
 
 
 @records_router.post(
-    "/{explanation_id}/verify", operation_id="verify_explanation", responses=problems(404, 409, 429, 502, 504)
+    "/{explanation_id}/verify",
+    operation_id="verify_explanation",
+    response_model=VerificationAnswer,
+    responses=problems(404, 409, 429, 502, 504),
 )
 async def verify(
     explanation_id: UUID,
     caller: ClientCaller,
     resources: ResourcesDep,
+    key: IdempotencyKey,
     counterfactual: Which = 0,
     deadline_ms: Deadline = None,
-) -> VerificationAnswer:
+) -> Response:
     """Does this recourse still hold under the ensemble as it is now? One query, unless the same was asked before."""
-    found = await resources.ask.verify(caller.tenant_id, explanation_id, counterfactual, deadline_ms)
+
+    async def work(keep: Keep) -> StoredReply:
+        found = await resources.ask.verify(caller.tenant_id, explanation_id, counterfactual, deadline_ms)
+        return StoredReply(200, _verified(found).model_dump_json())
+
+    keyed = None if key is None else key.on(explanation_id, counterfactual)
+    return replied(await resources.idempotent.run(caller.tenant_id, "/verify", keyed, work))
+
+
+def _verified(found: Verification) -> VerificationAnswer:
     votes = [VoteAnswer(model=model, accepts=accepts) for model, accepts in found.votes]
     return VerificationAnswer(
         id=found.id,

@@ -1,19 +1,32 @@
 """/keys: API keys, for admins only."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from sqlalchemy import Connection
 
-from app.api.dependencies import AdminCaller, DatabaseDep, KeyedRoute, Page, PageQuery, part
+from app.api.dependencies import (
+    AdminCaller,
+    DatabaseDep,
+    IdempotencyKey,
+    KeyedRoute,
+    Page,
+    PageQuery,
+    ResourcesDep,
+    part,
+    replied,
+)
 from app.api.problems import WITH_BODY, problems
 from app.auth import queries, service
-from app.auth.keyring import Keyring
 from app.auth.principals import KeyCache
 from app.db.tables import Role, utc_now
+from app.errors import ConflictError
 from app.fields import TEXT_PATTERN, Body, Moment
+from app.idempotency import StoredReply
 
 
 def _in_the_future(moment: datetime) -> datetime:
@@ -55,17 +68,39 @@ class NewKeyAnswer(KeyAnswer):
     key: str = Field(description="Shown once: only its digest is kept.", examples=["rk_3f9a1c07..."])
 
 
-KeyringDep = Annotated[Keyring, Depends(part("keyring"))]
 KeysDep = Annotated[KeyCache, Depends(part("keys"))]
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=KeyedRoute)
 
 
-@router.post("", status_code=201, operation_id="make_key", responses=problems(*WITH_BODY))
-def make(body: KeyBody, caller: AdminCaller, database: DatabaseDep, keyring: KeyringDep) -> NewKeyAnswer:
-    """Make a key for the own tenant; it is shown once."""
-    key, row = service.make_key(database, keyring, caller.tenant_id, body.name, body.role, body.expires_at)
-    return NewKeyAnswer(**KeyAnswer.model_validate(row).model_dump(), key=key.text)
+SHOWN_SECONDS = 600.0
+"""How long a repeated request under the same idempotency key is told the key once more."""
+
+
+@router.post(
+    "", status_code=201, operation_id="make_key", response_model=NewKeyAnswer, responses=problems(*WITH_BODY, 409)
+)
+def make(body: KeyBody, caller: AdminCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
+    """Make a key for the own tenant; it is shown once.
+
+    Under an `Idempotency-Key` the same request is told the same key for ten minutes more: until then it is kept
+    encrypted. Afterwards the answer is a 409 that names the key's id.
+    """
+    keyring = resources.keyring
+
+    def work(connection: Connection) -> StoredReply:
+        key, row = service.add_key(connection, keyring, caller.tenant_id, body.name, body.role, body.expires_at)
+        made = NewKeyAnswer(**KeyAnswer.model_validate(row).model_dump(), key=key.text)
+        return StoredReply(201, keyring.encrypt(made.model_dump_json()))
+
+    reply = resources.idempotent.once(caller.tenant_id, "/keys", keyed, work)
+    shown = keyring.decrypt(reply.body)
+    if reply.replayed and keyring.is_older(reply.body, SHOWN_SECONDS):
+        key_id = NewKeyAnswer.model_validate_json(shown).id
+        raise ConflictError(
+            f"key {key_id} was made under this idempotency key and is shown no more: revoke it, make another"
+        )
+    return replied(replace(reply, body=shown))
 
 
 @router.get("", operation_id="list_keys", responses=problems())

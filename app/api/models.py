@@ -7,13 +7,25 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 
 from app.api.datasets import LOANS_SCHEMA
-from app.api.dependencies import AnalystCaller, Caller, DatabaseDep, KeyedRoute, Page, PageQuery
+from app.api.dependencies import (
+    AnalystCaller,
+    Caller,
+    DatabaseDep,
+    IdempotencyKey,
+    KeyedRoute,
+    Page,
+    PageQuery,
+    ResourcesDep,
+    replied,
+)
 from app.api.problems import WITH_BODY, problems
 from app.fields import Body, NameInPath
+from app.idempotency import StoredReply
 from app.registry import queries, service
 
 MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
@@ -109,7 +121,20 @@ def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseD
     return ModelDetail(**head, versions=shown, next=found.versions.next)
 
 
-@router.post("/{name}/activate", operation_id="activate_version", responses=problems(*WITH_BODY, 404))
-def activate(name: NameInPath, body: ActivateBody, caller: AnalystCaller, database: DatabaseDep) -> ModelAnswer:
+@router.post(
+    "/{name}/activate",
+    operation_id="activate_version",
+    response_model=ModelAnswer,
+    responses=problems(*WITH_BODY, 404, 409),
+)
+def activate(
+    name: NameInPath, body: ActivateBody, caller: AnalystCaller, resources: ResourcesDep, keyed: IdempotencyKey
+) -> Response:
     """Let another version answer: a newer one, or an older one to roll back."""
-    return ModelAnswer.model_validate(service.activate(database, caller.tenant_id, name, body.version))
+
+    def work(connection: Connection) -> StoredReply:
+        row = service.activate(connection, caller.tenant_id, name, body.version)
+        return StoredReply(200, ModelAnswer.model_validate(row).model_dump_json())
+
+    keyed = None if keyed is None else keyed.on(name)
+    return replied(resources.idempotent.once(caller.tenant_id, "/activate", keyed, work))

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.api.dependencies import (
@@ -22,12 +23,13 @@ from app.api.dependencies import (
     Page,
     PageQuery,
     ResourcesDep,
+    replied,
     still_authorised,
 )
 from app.api.problems import WITH_BODY, problems
 from app.db.tables import AnyRow, JobState
 from app.fields import NAME_PATTERN
-from app.idempotency import REPLAYED, StoredReply
+from app.idempotency import StoredReply
 from app.train import jobs, service
 from app.train.request import TrainRequest
 
@@ -81,17 +83,19 @@ router = APIRouter(tags=["training"], route_class=KeyedRoute)
     response_model=JobAnswer,
     responses=problems(*WITH_BODY, 404, 409, 429),
 )
-async def submit(body: TrainRequest, caller: AnalystCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
+def submit(body: TrainRequest, caller: AnalystCaller, resources: ResourcesDep, keyed: IdempotencyKey) -> Response:
     """Train a model: 202 and the job; watch it at GET /jobs/{id} or live at GET /jobs/{id}/events."""
+    tenant_id, settings, job_id = caller.tenant_id, resources.settings, uuid4()
+    check = partial(service.check_budget, resources.database, resources.ledger, settings, tenant_id, body)
 
-    def work() -> StoredReply:
-        settings, ledger = resources.settings, resources.ledger
-        row = service.submit(resources.database, ledger, resources.queue, settings, caller.tenant_id, body)
+    def work(connection: Connection) -> StoredReply:
+        row = service.submit(connection, tenant_id, job_id, body, settings.max_queued_jobs)
         return StoredReply(202, JobAnswer.model_validate(row).model_dump_json())
 
-    answer = await resources.idempotent.run(caller.tenant_id, "/train", keyed, partial(to_thread.run_sync, work))
-    headers = {REPLAYED: "true"} if answer.replayed else None
-    return Response(answer.body, answer.status, headers, media_type="application/json")
+    reply = resources.idempotent.once(tenant_id, "/train", keyed, work, check)
+    if not reply.replayed:
+        resources.queue.wake(job_id)
+    return replied(reply)
 
 
 jobs_router = APIRouter(prefix="/jobs", tags=["training"], route_class=KeyedRoute)

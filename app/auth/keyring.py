@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,10 @@ class Keyring:
 
     def encrypt(self, text: str) -> str:
         return self._fernet.encrypt(text.encode()).decode()
+
+    def is_older(self, token: str, seconds: float) -> bool:
+        """Whether the text was encrypted longer ago."""
+        return time.time() - self._fernet.extract_timestamp(token.encode()) > seconds
 
     def decrypt(self, token: str) -> str:
         try:

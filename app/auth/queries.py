@@ -138,7 +138,7 @@ def ensure_tenant(connection: Connection, name: str, now: datetime) -> int:
 
 def lock_tenant(connection: Connection, tenant_id: int) -> None:
     """Hold the tenant's row until the transaction ends: what must happen one after the other, does."""
-    connection.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update())
+    connection.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
 
 
 def end_session(connection: Connection, tenant_id: int, session_id: UUID, until: datetime) -> None:

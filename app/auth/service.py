@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from sqlalchemy import Connection
+
 from app.auth import queries
 from app.auth.keyring import Keyring, NewKey, read_keyring, replace_check_value, write_private
 from app.auth.principals import holder_of
@@ -24,12 +26,22 @@ def make_key(
     expires_at: datetime | None = None,
 ) -> tuple[NewKey, AnyRow]:
     """A new key of the tenant, and its row."""
-    key, key_id = keyring.make(), uuid4()
     with database.writing() as connection:
-        queries.add_key(connection, tenant_id, key_id, name, role, key, utc_now(), expires_at)
-        row = queries.find_key(connection, tenant_id, key_id)
-    assert row is not None
-    return key, row
+        return add_key(connection, keyring, tenant_id, name, role, expires_at)
+
+
+def add_key(
+    connection: Connection,
+    keyring: Keyring,
+    tenant_id: int,
+    name: str,
+    role: Role,
+    expires_at: datetime | None = None,
+) -> tuple[NewKey, AnyRow]:
+    """The same within a transaction."""
+    key, key_id = keyring.make(), uuid4()
+    queries.add_key(connection, tenant_id, key_id, name, role, key, utc_now(), expires_at)
+    return key, found(queries.find_key(connection, tenant_id, key_id), f"key {key_id}")
 
 
 def revoke_key(database: Database, tenant_id: int, key_id: UUID) -> None:

@@ -69,14 +69,8 @@ class Upload:
     categories: tuple[str, ...] = ()
 
 
-def keep_upload(
-    database: Database,
-    store: ArtifactStore,
-    limits: TableLimits,
-    tenant_id: int,
-    upload: Upload,
-) -> AnyRow:
-    """The row of a new data set; DataError says what is wrong with the file."""
+def read_upload(store: ArtifactStore, limits: TableLimits, tenant_id: int, upload: Upload) -> NewDataset:
+    """What the file holds, which is in the store by then; DataError says what is wrong with it."""
     with TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload.file, path)
@@ -84,10 +78,14 @@ def keep_upload(
         location = f"datasets/{tenant_id}/{digest}{table.ending}"
         described = _describe(table.frame, upload, location, digest)
         store.put_file(path, location)
+    return described
+
+
+def keep_dataset(connection: Connection, tenant_id: int, described: NewDataset) -> AnyRow:
+    """The row of a new data set."""
     dataset_id = uuid4()
-    with database.writing() as connection:
-        add_dataset(connection, tenant_id, dataset_id, described, utc_now())
-    return find_dataset(database, tenant_id, dataset_id)
+    add_dataset(connection, tenant_id, dataset_id, described, utc_now())
+    return found(find_row(connection, tenant_id, dataset_id), f"data set {dataset_id}")
 
 
 def table_limits(settings: Settings) -> TableLimits:

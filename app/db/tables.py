@@ -314,6 +314,7 @@ class Idempotency(Tables):
     status: Mapped[int | None] = mapped_column(BIG_ID)
     response: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 def owned(table: FromClause, tenant_id: int, *also: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:

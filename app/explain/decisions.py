@@ -1,7 +1,7 @@
 """Decision records, one for every record that was explained: written in groups, read one by one and in pages."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -45,7 +45,8 @@ class Decision:
     created_at: datetime
 
 
-Waiting: TypeAlias = tuple[Sequence[Decision], "asyncio.Future[None]"]
+Also: TypeAlias = Callable[[Connection], None] | None
+Waiting: TypeAlias = tuple[Sequence[Decision], Also, "asyncio.Future[None]"]
 FIELDS = tuple(Decision.__dataclass_fields__)
 TEXTS = ("record", "order", "answer")
 WRITTEN = table(
@@ -118,10 +119,10 @@ class DecisionWriter:
         self._waiting: list[Waiting] = []
         self._turn = asyncio.Lock()
 
-    async def write(self, decisions: Sequence[Decision]) -> None:
-        """Returns when the rows of the request are durable."""
+    async def write(self, decisions: Sequence[Decision], also: Also = None) -> None:
+        """Returns when the rows of the request are durable, and what `also` writes in the same transaction."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((decisions, written))
+        self._waiting.append((decisions, also, written))
         async with self._turn:
             # Whoever has the turn writes for all that wait; who was written for meanwhile finds nobody waiting.
             group, self._waiting = self._waiting, []
@@ -131,8 +132,8 @@ class DecisionWriter:
         await written
 
     async def _write(self, group: Sequence[Waiting]) -> None:
-        errors = await to_thread.run_sync(self._commit, [decisions for decisions, _ in group])
-        for (_, written), error in zip(group, errors, strict=True):
+        errors = await to_thread.run_sync(self._commit, [(decisions, also) for decisions, also, _ in group])
+        for (_, _, written), error in zip(group, errors, strict=True):
             if written.done():
                 continue
             if error is None:
@@ -140,13 +141,16 @@ class DecisionWriter:
             else:
                 written.set_exception(error)
 
-    def _commit(self, group: Sequence[Sequence[Decision]]) -> Sequence[Exception | None]:
+    def _commit(self, group: Sequence[tuple[Sequence[Decision], Also]]) -> Sequence[Exception | None]:
         """None or an error for each request; where the rows of one are at fault the others are written without it."""
         try:
             with self._database.writing() as connection:
-                add_decisions(connection, [row for rows in group for row in rows])
+                add_decisions(connection, [row for rows, _ in group for row in rows])
+                for _, also in group:
+                    if also is not None:
+                        also(connection)
         except (IntegrityError, DataError) as error:
-            return [error] if len(group) == 1 else [self._commit([rows])[0] for rows in group]
+            return [error] if len(group) == 1 else [self._commit([one])[0] for one in group]
         # Every request of the group waits for its rows: each is told why they are not there.
         except Exception as error:
             return [error] * len(group)

@@ -1,12 +1,13 @@
 """POST /explain: find the active version, have the explainer run the task, keep the decision records, then answer."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from anyio import to_thread
 from pydantic_core import to_json
+from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.tables import AnyRow, utc_now
@@ -29,8 +30,14 @@ class ExplainService:
     explainer: Explainer
     decisions: DecisionWriter
 
-    async def explain(self, tenant_id: int, request_id: str, request: ExplainRequest) -> bytes:
-        """The reply's JSON; every record's row is in the database before it is returned.
+    async def explain(
+        self,
+        tenant_id: int,
+        request_id: str,
+        request: ExplainRequest,
+        keep: Callable[[Connection, bytes], None] | None = None,
+    ) -> bytes:
+        """The reply's JSON; every record's row is in the database before it is returned, and what `keep` makes of it.
 
         The request keeps the version that is active when it begins, also when another becomes active meanwhile.
         """
@@ -39,8 +46,10 @@ class ExplainService:
         version = await to_thread.run_sync(active_version, self.database, tenant_id, request.model)
         answer = await self.explainer.explain(ExplainTask(request, tenant_id, version.version_id, deadline))
         ids = [uuid4() for _ in answer.records]
-        await self.decisions.write(_decisions(tenant_id, request_id, request, version.version_id, answer, ids))
-        return _reply(request_id, request, version, answer, ids)
+        reply = _reply(request_id, request, version, answer, ids)
+        rows = _decisions(tenant_id, request_id, request, version.version_id, answer, ids)
+        await self.decisions.write(rows, None if keep is None else lambda connection: keep(connection, reply))
+        return reply
 
 
 def active_version(database: Database, tenant_id: int, name: str) -> AnyRow:

@@ -25,13 +25,12 @@ def show_model(database: Database, tenant_id: int, name: str, order: PageOrder) 
         return ModelPage(model, queries.versions_page(connection, tenant_id, model.id, order))
 
 
-def activate(database: Database, tenant_id: int, name: str, number: int) -> AnyRow:
+def activate(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow:
     """The model after the switch; requests that have begun keep the version that they began with."""
-    with database.writing() as connection:
-        find_model(connection, tenant_id, name)
-        if not queries.activate_version(connection, tenant_id, name, number):
-            raise NotFoundError(f"model {name!r} has no version {number}: see GET /models/{name}")
-        return find_model(connection, tenant_id, name)
+    find_model(connection, tenant_id, name)
+    if not queries.activate_version(connection, tenant_id, name, number):
+        raise NotFoundError(f"model {name!r} has no version {number}: see GET /models/{name}")
+    return find_model(connection, tenant_id, name)
 
 
 def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow:

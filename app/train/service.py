@@ -4,11 +4,12 @@
 """
 
 from collections.abc import AsyncIterator
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from anyio import sleep, to_thread
 from sqlalchemy import Connection
 
+from app.auth.queries import lock_tenant
 from app.concurrency import StillAuthorised
 from app.datasets import service
 from app.db.engine import Database
@@ -27,28 +28,16 @@ from models.data.schema import override_table
 from models.errors import ConfigError, DataError, QueryLimitError, SchemaError
 
 
-def submit(
-    database: Database,
-    ledger: Ledger,
-    queue: TrainingQueue,
-    settings: Settings,
-    tenant_id: int,
-    request: TrainRequest,
-) -> AnyRow:
-    """The row of the new job. What can be refused without the data is refused here.
+def submit(connection: Connection, tenant_id: int, job_id: UUID, request: TrainRequest, max_queued: int) -> AnyRow:
+    """The row of the new job. What can be refused without the data is refused here, and before by `check_budget`.
 
-    The row is committed before the queue is told: a trainer that is woken finds it.
+    The caller wakes a trainer when it has committed: a trainer that is woken finds the row.
     """
-    job_id, now = uuid4(), utc_now()
-    _check_budget(database, ledger, settings, tenant_id, request)
-    with database.writing() as connection:
-        _check(connection, tenant_id, request, settings.max_queued_jobs)
-        jobs.add_job(connection, tenant_id, job_id, request.model, request.document(), now)
-        jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
-        row = jobs.find_job(connection, tenant_id, job_id)
-    assert row is not None
-    queue.wake(job_id)
-    return row
+    now = utc_now()
+    _check(connection, tenant_id, request, max_queued)
+    jobs.add_job(connection, tenant_id, job_id, request.model, request.document(), now)
+    jobs.add_event(connection, tenant_id, job_id, "state", {"state": "queued"}, now)
+    return found(jobs.find_job(connection, tenant_id, job_id), f"job {job_id}")
 
 
 def _check(connection: Connection, tenant_id: int, request: TrainRequest, max_queued: int) -> None:
@@ -60,6 +49,8 @@ def _check(connection: Connection, tenant_id: int, request: TrainRequest, max_qu
     _check_label(dataset, request.label)
     _check_features(dataset, request)
     _check_ensemble(connection, tenant_id, request.model, request.ensemble)
+    # Requests that come at once are counted one after the other.
+    lock_tenant(connection, tenant_id)
     waiting = jobs.count_unfinished(connection, tenant_id)
     if waiting >= max_queued:
         raise OverloadedError(f"{waiting} of {max_queued} training jobs are unfinished: wait for one, or cancel it")
@@ -89,9 +80,7 @@ def _check_features(dataset: AnyRow, request: TrainRequest) -> None:
             )
 
 
-def _check_budget(
-    database: Database, ledger: Ledger, settings: Settings, tenant_id: int, request: TrainRequest
-) -> None:
+def check_budget(database: Database, ledger: Ledger, settings: Settings, tenant_id: int, request: TrainRequest) -> None:
     """A training that the budget has no room for as things are is refused at once; the trainer's reservation decides.
 
     The comparison with the oracle is left out where there is no room for it.

@@ -75,9 +75,12 @@ def _call(
     options: dict[str, Any] = {"params": {name: value for name, value in (params or {}).items() if value is not None}}
     if body is not None:
         options["json"] = body
-    if idempotency_key is not None:
-        options["headers"] = {"Idempotency-Key": idempotency_key}
+    options |= _under(idempotency_key)
     return Call(lambda answer: _parsed(kind, answer), method, path, options, any_status)
+
+
+def _under(idempotency_key: str | None) -> dict[str, Any]:
+    return {} if idempotency_key is None else {"headers": {"Idempotency-Key": idempotency_key}}
 
 
 def explain(
@@ -105,16 +108,21 @@ def explanation(explanation_id: UUID) -> Call[Decision]:
     return _call(Decision, "GET", f"/explanations/{explanation_id}")
 
 
-def verify(explanation_id: UUID, counterfactual: int = 0, deadline_ms: int | None = None) -> Call[Verification]:
+def verify(
+    explanation_id: UUID, counterfactual: int = 0, deadline_ms: int | None = None, idempotency_key: str | None = None
+) -> Call[Verification]:
     """Whether a promised recourse still holds; `counterfactual`: which of the answers."""
     params = {"counterfactual": counterfactual, "deadline_ms": deadline_ms}
-    return _call(Verification, "POST", f"/explanations/{explanation_id}/verify", params=params)
+    path = f"/explanations/{explanation_id}/verify"
+    return _call(Verification, "POST", path, params=params, idempotency_key=idempotency_key)
 
 
-def upload(path: Path, label: str | None = None, categories: Sequence[str] = ()) -> Call[DataSet]:
+def upload(
+    path: Path, label: str | None = None, categories: Sequence[str] = (), idempotency_key: str | None = None
+) -> Call[DataSet]:
     """Send a CSV or Parquet file; `categories`: columns that are some, even if they look like numbers."""
     fields = {"categories": list(categories)} | ({} if label is None else {"label": label})
-    options = {"files": {"file": (path.name, path.read_bytes())}, "data": fields}
+    options = {"files": {"file": (path.name, path.read_bytes())}, "data": fields, **_under(idempotency_key)}
     return Call(lambda answer: _parsed(DataSet, answer), "POST", "/datasets", options)
 
 
@@ -174,9 +182,9 @@ def schema(name: str) -> Call[dict[str, Any]]:
     return Call(read, "GET", f"/models/{name}", {"params": {"limit": 100}})
 
 
-def activate(name: str, version: int) -> Call[Model]:
+def activate(name: str, version: int, idempotency_key: str | None = None) -> Call[Model]:
     """Let another version of a model answer."""
-    return _call(Model, "POST", f"/models/{name}/activate", {"version": version})
+    return _call(Model, "POST", f"/models/{name}/activate", {"version": version}, idempotency_key=idempotency_key)
 
 
 def register(
@@ -185,10 +193,11 @@ def register(
     schema: Mapping[str, object],
     endpoints: Sequence[Mapping[str, object]],
     budget: Mapping[str, object],
+    idempotency_key: str | None = None,
 ) -> Call[Ensemble]:
     """Register the lender's models behind endpoints, with their budget, or replace what has the name."""
     body = {"name": name, "version": version, "schema": schema, "endpoints": list(endpoints), "budget": budget}
-    return _call(Ensemble, "POST", "/ensembles", body)
+    return _call(Ensemble, "POST", "/ensembles", body, idempotency_key=idempotency_key)
 
 
 def ensembles(limit: int = 100, cursor: str | None = None) -> Call[Page[Ensemble]]:
@@ -196,10 +205,15 @@ def ensembles(limit: int = 100, cursor: str | None = None) -> Call[Page[Ensemble
     return _call(Page[Ensemble], "GET", "/ensembles", params={"limit": limit, "cursor": cursor})
 
 
-def predict(ensemble: str, records: Sequence[Mapping[str, Value]], deadline_ms: int | None = None) -> Call[Predictions]:
+def predict(
+    ensemble: str,
+    records: Sequence[Mapping[str, Value]],
+    deadline_ms: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[Predictions]:
     """Put records to the lender's models; each is one query, unless its answer was bought before."""
     body = {"records": list(records), "deadline_ms": deadline_ms}
-    return _call(Predictions, "POST", f"/ensembles/{ensemble}/predict", body)
+    return _call(Predictions, "POST", f"/ensembles/{ensemble}/predict", body, idempotency_key=idempotency_key)
 
 
 def budgets(limit: int = 100, cursor: str | None = None) -> Call[Page[Budget]]:
@@ -230,10 +244,13 @@ def ledger_csv(ensemble: str) -> Call[str]:
     return Call(lambda answer: answer.text, "GET", f"/budgets/{ensemble}/ledger", {"params": {"format": "csv"}})
 
 
-def make_key(name: str, role: str | None = None, expires_at: datetime | None = None) -> Call[NewKey]:
+def make_key(
+    name: str, role: str | None = None, expires_at: datetime | None = None, idempotency_key: str | None = None
+) -> Call[NewKey]:
     """Make an API key; role: viewer, client, analyst or admin."""
     chosen = {"role": role, "expires_at": None if expires_at is None else expires_at.isoformat()}
-    return _call(NewKey, "POST", "/keys", {"name": name} | {key: value for key, value in chosen.items() if value})
+    body = {"name": name} | {key: value for key, value in chosen.items() if value}
+    return _call(NewKey, "POST", "/keys", body, idempotency_key=idempotency_key)
 
 
 def keys(limit: int = 100, cursor: str | None = None) -> Call[Page[Key]]:

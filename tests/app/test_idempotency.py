@@ -3,21 +3,22 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from threading import Event
 
 import anyio
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from app import idempotency
 from app.db.engine import Database
-from app.db.tables import utc_now
+from app.db.tables import Idempotency, utc_now
 from app.errors import InFlightError, ReusedKeyError
-from app.idempotency import IdempotentRequests, KeyedBody, KeyUse, StoredReply
+from app.idempotency import IdempotentRequests, Keep, KeyedBody, KeyUse, StoredReply
 from models.errors import TargetError
 from tests.app.conftest import Customer
+from tests.patience import PATIENCE, SECONDS, wait_until
 
 FIRST = KeyedBody.of("k", b"body")
 
@@ -37,7 +38,11 @@ def answer(
     requests: IdempotentRequests, tenant_id: int, route: str, key: KeyedBody | None, work: Callable[[], StoredReply]
 ) -> StoredReply:
     """The request as a handler runs it: on an event loop, with its work in a thread."""
-    return anyio.run(requests.run, tenant_id, route, key, partial(anyio.to_thread.run_sync, work))
+
+    async def in_thread(keep: Keep) -> StoredReply:
+        return await anyio.to_thread.run_sync(work)
+
+    return anyio.run(requests.run, tenant_id, route, key, in_thread)
 
 
 def test_the_second_gets_the_answer_of_the_first(database: Database, customer: Customer) -> None:
@@ -105,31 +110,122 @@ def test_of_many_at_once_one_is_done(database: Database, customer: Customer) -> 
 
 
 def test_a_crashed_request_is_taken_over_and_cannot_answer_any_more(database: Database, customer: Customer) -> None:
-    crashed = KeyUse(customer.tenant_id, "/train", "k", FIRST.digest, utc_now() - timedelta(seconds=100))
+    requests, now = IdempotentRequests(database, 60), utc_now()
+    crashed = KeyUse(customer.tenant_id, "/explain", "k", FIRST.digest, now - timedelta(seconds=9))
     with database.writing() as connection:
-        assert idempotency.begin_use(connection, crashed)
+        assert idempotency.begin_use(connection, crashed, now + timedelta(seconds=60))
     with pytest.raises(InFlightError):
-        answer(IdempotentRequests(database, 200), customer.tenant_id, "/train", FIRST, Counter())
-    taken_over = answer(IdempotentRequests(database, 60), customer.tenant_id, "/train", FIRST, Counter())
+        answer(requests, customer.tenant_id, "/explain", FIRST, Counter())
+    with database.writing() as connection:
+        idempotency.renew_use(connection, crashed, now)
+    taken_over = answer(requests, customer.tenant_id, "/explain", FIRST, Counter())
     with database.writing() as connection:
         idempotency.finish_use(connection, crashed, StoredReply(500, "from the grave"))
         idempotency.forget_use(connection, crashed)
-    again = answer(IdempotentRequests(database, 60), customer.tenant_id, "/train", FIRST, Counter())
+    again = answer(requests, customer.tenant_id, "/explain", FIRST, Counter())
     assert (again.body, again.replayed) == (taken_over.body, True)
+
+
+def test_a_request_that_takes_long_gives_signs_of_life(database: Database, customer: Customer) -> None:
+    """Its key's lease is renewed: nobody takes it over, however long it takes."""
+    requests, go = IdempotentRequests(database, 0.3), Event()
+
+    def slow() -> StoredReply:
+        assert go.wait(SECONDS * PATIENCE)
+        return StoredReply(200, "{}")
+
+    def lease() -> datetime | None:
+        with database.reading() as connection:
+            return connection.execute(select(Idempotency.lease_until)).scalar_one_or_none()
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(answer, requests, customer.tenant_id, "/explain", FIRST, slow)
+        wait_until(lease)
+        begun = lease()
+        assert begun is not None
+        wait_until(lambda: (lease() or begun) > begun + timedelta(seconds=0.3))
+        go.set()
+        assert not first.result(SECONDS).replayed
+    assert answer(requests, customer.tenant_id, "/explain", FIRST, slow).replayed
+
+
+class TestOnce:
+    """What is done in one transaction with its key."""
+
+    def test_the_second_gets_the_answer_of_the_first(self, database: Database, customer: Customer) -> None:
+        requests, work = IdempotentRequests(database, 60), Counter()
+        once = partial(requests.once, customer.tenant_id, "/train", work=lambda connection: work())
+        first, again = once(FIRST), once(FIRST)
+        assert (first.body, first.replayed, again.body, again.replayed) == (again.body, False, first.body, True)
+        assert not once(None).replayed and work.done == 2
+        with pytest.raises(ReusedKeyError):
+            once(KeyedBody.of("k", b"other"))
+
+    def test_of_many_at_once_one_is_done_and_all_are_answered(self, database: Database, customer: Customer) -> None:
+        requests, work = IdempotentRequests(database, 60), Counter()
+        with ThreadPoolExecutor(8) as pool:
+            asked = [
+                pool.submit(requests.once, customer.tenant_id, "/train", FIRST, lambda connection: work())
+                for _ in range(24)
+            ]
+        assert {one.result().body for one in asked} == {'{"number": 1}'}
+
+    def test_what_is_refused_now_was_answered_before(self, database: Database, customer: Customer) -> None:
+        """The first used the budget up: its repetition is answered all the same."""
+        once = partial(IdempotentRequests(database, 60).once, customer.tenant_id, "/train", FIRST)
+        work = Counter()
+
+        def refuse() -> None:
+            raise TargetError("no room")
+
+        with pytest.raises(TargetError):
+            once(lambda connection: work(), refuse)
+        once(lambda connection: work())
+        assert once(lambda connection: work(), refuse).replayed and work.done == 1
+
+    def test_what_failed_leaves_nothing(self, database: Database, customer: Customer) -> None:
+        requests, work = IdempotentRequests(database, 60), Counter()
+
+        def fail(connection: Connection) -> StoredReply:
+            raise TargetError("no such class")
+
+        with pytest.raises(TargetError):
+            requests.once(customer.tenant_id, "/train", FIRST, fail)
+        assert not requests.once(customer.tenant_id, "/train", FIRST, lambda connection: work()).replayed
+
+
+def test_work_that_keeps_its_answer_by_itself_is_not_undone_by_a_hang_up(
+    database: Database, customer: Customer
+) -> None:
+    requests = IdempotentRequests(database, 60)
+
+    async def run() -> None:
+        async def write_and_wait(keep: Keep) -> StoredReply:
+            with database.writing() as connection:
+                keep(connection, StoredReply(200, "written"))
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        with anyio.move_on_after(0.2):
+            await requests.run(customer.tenant_id, "/explain", FIRST, write_and_wait)
+
+    anyio.run(run)
+    again = answer(requests, customer.tenant_id, "/explain", FIRST, Counter())
+    assert (again.body, again.replayed) == ("written", True)
 
 
 def test_on_the_event_loop_a_caller_that_hangs_up_frees_the_key(database: Database, customer: Customer) -> None:
     requests, work = IdempotentRequests(database, 60), Counter()
 
     async def run() -> None:
-        async def never() -> StoredReply:
+        async def never(keep: Keep) -> StoredReply:
             await anyio.sleep_forever()
             raise AssertionError
 
         with anyio.move_on_after(0.2):
             await requests.run(customer.tenant_id, "/explain", FIRST, never)
 
-        async def soon() -> StoredReply:
+        async def soon(keep: Keep) -> StoredReply:
             return work()
 
         for _ in range(2):
@@ -146,12 +242,12 @@ def test_a_caller_that_hangs_up_at_once_frees_the_key_too(
     requests, work, beginning, go = IdempotentRequests(database, 600), Counter(), Event(), Event()
     begin = idempotency.begin_use
 
-    def slow(connection: Connection, use: KeyUse) -> bool:
+    def slow(connection: Connection, use: KeyUse, lease_until: datetime) -> bool:
         beginning.set()
         assert go.wait(30)
-        return begin(connection, use)
+        return begin(connection, use, lease_until)
 
-    async def soon() -> StoredReply:
+    async def soon(keep: Keep) -> StoredReply:
         return work()
 
     async def run() -> None:

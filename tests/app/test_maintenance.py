@@ -11,7 +11,7 @@ from app import main
 from app.auth import queries
 from app.db.engine import Database
 from app.db.tables import utc_now
-from app.idempotency import KeyedBody, StoredReply
+from app.idempotency import Keep, KeyedBody, StoredReply
 from app.ledger.ledger import Ledger
 from app.resources import Resources, gather
 from app.settings import Settings
@@ -48,7 +48,7 @@ def test_keys_are_forgotten_when_they_are_old(
     resources: Resources, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ask() -> bool:
-        async def work() -> StoredReply:
+        async def work(keep: Keep) -> StoredReply:
             return StoredReply(200, "{}")
 
         key = KeyedBody.of("k", b"")

@@ -47,8 +47,11 @@ class Site:
     ) -> UUID:
         bell = queue or Bell()
         wanted = changed(request or self.request, model=model)
-        row = service.submit(self.database, self.ledger, bell, self.settings, self.customer.tenant_id, wanted)
-        job_id: UUID = row.id
+        tenant_id, job_id = self.customer.tenant_id, uuid4()
+        service.check_budget(self.database, self.ledger, self.settings, tenant_id, wanted)
+        with self.database.writing() as connection:
+            service.submit(connection, tenant_id, job_id, wanted, self.settings.max_queued_jobs)
+        bell.wake(job_id)
         return job_id
 
     def job(self, job_id: UUID) -> AnyRow:

@@ -8,14 +8,17 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import Connection, select
 
+from app.datasets.service import NewDataset, add_dataset
 from app.db.engine import Database
 from app.db.paging import PageOrder
 from app.db.tables import AnyRow, JobState, ModelVersion
-from app.errors import LostLeaseError
+from app.errors import LostLeaseError, OverloadedError
 from app.registry import queries
 from app.registry.queries import NewVersion
 from app.train import jobs
 from app.train.jobs import Claim
+from app.train.request import TrainRequest
+from app.train.service import submit
 from tests.app.conftest import Customer
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -98,6 +101,28 @@ def test_a_claim_lives_on_renewals(database: Database, customer: Customer) -> No
     with database.writing() as connection:
         assert jobs.renew(connection, held, NOW + 2 * LEASE) is False
     assert claim(database, NOW + LEASE) is None
+
+
+def test_of_many_at_once_so_many_are_queued_as_may_be(database: Database, customer: Customer) -> None:
+    dataset_id, start = uuid4(), Barrier(8)
+    with database.writing() as connection:
+        described = NewDataset("loans", "datasets/x", "0" * 64, 9, "approved", {"features": []}, None)
+        add_dataset(connection, customer.tenant_id, dataset_id, described, NOW)
+    request = TrainRequest(model="model", dataset_id=dataset_id)
+
+    def ask(_: int) -> bool:
+        start.wait()
+        try:
+            with database.writing() as connection:
+                submit(connection, customer.tenant_id, uuid4(), request, 3)
+        except OverloadedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(ask, range(8))) == 3
+    with database.reading() as connection:
+        assert jobs.count_unfinished(connection, customer.tenant_id) == 3
 
 
 def test_cancel(database: Database, customer: Customer) -> None:

@@ -1,20 +1,19 @@
-"""A training is refused at once where that needs no training; else its row is there before the bell rings."""
+"""A training is refused at once where that needs no training."""
 
 from datetime import timedelta
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from app.datasets import service
 from app.datasets.service import NewDataset
 from app.db.engine import Database
-from app.db.tables import utc_now
+from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
 from app.errors import ConflictError, NotFoundError, OverloadedError, UnknownBudgetError
 from app.ledger.ledger import Ledger
 from app.settings import Settings, environment_of
-from app.train import jobs
 from app.train import service as train_service
 from app.train.request import TrainRequest, make_plan
 from app.train.service import cancel
@@ -25,22 +24,18 @@ from tests.servers.worker import changed
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-class Bell:
-    """Looks for the job's row when it is rung."""
-
-    def __init__(self, database: Database, tenant_id: int) -> None:
-        self.database, self.tenant_id, self.rung = database, tenant_id, list[UUID]()
-
-    def wake(self, job_id: UUID) -> None:
-        with self.database.reading() as connection:
-            assert jobs.find_job(connection, self.tenant_id, job_id) is not None
-        self.rung.append(job_id)
-
-    def healthy(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
+def submit(
+    database: Database,
+    tenant_id: int,
+    request: TrainRequest,
+    settings: Settings | None = None,
+    ledger: Ledger | None = None,
+) -> AnyRow:
+    """As a request does it."""
+    chosen = settings or Settings()
+    train_service.check_budget(database, ledger or Ledger(database), chosen, tenant_id, request)
+    with database.writing() as connection:
+        return train_service.submit(connection, tenant_id, uuid4(), request, chosen.max_queued_jobs)
 
 
 @pytest.fixture
@@ -53,14 +48,13 @@ def request_(database: Database, customer: Customer) -> TrainRequest:
     return TrainRequest(model="model", dataset_id=dataset_id)
 
 
-def test_the_row_is_there_before_the_bell(database: Database, customer: Customer, request_: TrainRequest) -> None:
-    bell = Bell(database, customer.tenant_id)
-    settings, ledger = Settings(max_queued_jobs=1), Ledger(database)
-    row = train_service.submit(database, ledger, bell, settings, customer.tenant_id, request_)
-    assert bell.rung == [row.id] and row.state == "queued"
+def test_a_job_is_submitted_and_cancelled(database: Database, customer: Customer, request_: TrainRequest) -> None:
+    settings = Settings(max_queued_jobs=1)
+    row = submit(database, customer.tenant_id, request_, settings)
+    assert row.state == "queued"
     assert TrainRequest.of_job(row.request, row.model_name) == request_
     with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
-        train_service.submit(database, ledger, bell, settings, customer.tenant_id, request_)
+        submit(database, customer.tenant_id, request_, settings)
     assert cancel(database, customer.tenant_id, row.id).state == "cancelled"
     with pytest.raises(ConflictError, match="is cancelled already"):
         cancel(database, customer.tenant_id, row.id)
@@ -69,63 +63,59 @@ def test_the_row_is_there_before_the_bell(database: Database, customer: Customer
 
 
 def test_what_is_refused_at_once(database: Database, customer: Customer, request_: TrainRequest) -> None:
-    bell = Bell(database, customer.tenant_id)
     with database.writing() as connection:
         ensemble_id = directory.add_ensemble(connection, customer.tenant_id, "scores", "1", utc_now())
         directory.describe_remote(connection, customer.tenant_id, ensemble_id, "1", {"classes": []}, [], None)
 
-    def submit(model: str, request: TrainRequest, tenant_id: int = customer.tenant_id) -> None:
-        wanted = changed(request, model=model)
-        train_service.submit(database, Ledger(database), bell, Settings(), tenant_id, wanted)
+    def ask(model: str, request: TrainRequest, tenant_id: int = customer.tenant_id) -> None:
+        submit(database, tenant_id, changed(request, model=model))
 
     with pytest.raises(NotFoundError, match="no data set"):
-        submit("model", changed(request_, dataset_id=uuid4()))
+        ask("model", changed(request_, dataset_id=uuid4()))
     with pytest.raises(NotFoundError, match="no data set"):
-        submit("model", request_, customer.tenant_id + 1)
+        ask("model", request_, customer.tenant_id + 1)
     with pytest.raises(DataError, match="no label column 'nobody'; the columns are age, income, approved"):
-        submit("model", changed(request_, label="nobody"))
+        ask("model", changed(request_, label="nobody"))
     with pytest.raises(NotFoundError, match="no registered ensemble 'loans'"):
-        submit("model", changed(request_, ensemble="loans"))
+        ask("model", changed(request_, ensemble="loans"))
     with pytest.raises(ConflictError, match="'scores' is a registered ensemble"):
-        submit("scores", request_)
+        ask("scores", request_)
     with pytest.raises(ConfigError, match="top_features is 3, but there are only 2 features"):
-        submit("model", changed(request_, top_features=3))
+        ask("model", changed(request_, top_features=3))
     with pytest.raises(SchemaError, match="name 'shoes', which is no feature; the features are age, income"):
-        submit("model", changed(request_, overrides={"features": {"shoes": {"direction": "up"}}}))
+        ask("model", changed(request_, overrides={"features": {"shoes": {"direction": "up"}}}))
     with pytest.raises(UnknownBudgetError, match="set a limit first"):
-        submit("model", changed(request_, ensemble="scores"))
+        ask("model", changed(request_, ensemble="scores"))
     Ledger(database).set_limit(customer.tenant_id, ensemble_id, 10_000)
-    submit("model", changed(request_, ensemble="scores"))
-    submit("loans", changed(request_, label="income"))
-    assert len(bell.rung) == 2
+    ask("model", changed(request_, ensemble="scores"))
+    ask("loans", changed(request_, label="income"))
 
 
 def test_a_training_over_the_budget_is_refused_at_once_and_one_that_fits_is_not(
     database: Database, customer: Customer, request_: TrainRequest
 ) -> None:
     """Registered or trained here; the comparison with the oracle is left out where there is no room for it."""
-    ledger, bell = Ledger(database), Bell(database, customer.tenant_id)
+    ledger = Ledger(database)
     least = make_plan(changed(request_, oracle_records=0), "cpu").total
 
-    def submit(request: TrainRequest, default_budget: int = 10**6) -> None:
+    def ask(request: TrainRequest, default_budget: int = 10**6) -> None:
         settings = Settings(default_budget=default_budget)
-        train_service.submit(database, ledger, bell, settings, customer.tenant_id, request)
+        submit(database, customer.tenant_id, request, settings)
 
     with pytest.raises(QueryLimitError, match=f"may ask {least} queries, a new ensemble has a budget of {least - 1}"):
-        submit(request_, least - 1)
-    submit(request_, least)
+        ask(request_, least - 1)
+    ask(request_, least)
     own = changed(request_, model="loans")
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, least + 99)
     held = ledger.reserve(customer.tenant_id, customer.ensemble_id, 100)
     with pytest.raises(
         QueryLimitError, match=rf"{least} queries were asked for, but {least - 1} of {least + 99} remain"
     ):
-        submit(own)
-    submit(changed(own, queries=least - 1))
-    submit(changed(own, queries=0))
+        ask(own)
+    ask(changed(own, queries=least - 1))
+    ask(changed(own, queries=0))
     ledger.settle(held)
-    submit(own)
-    assert len(bell.rung) == 4
+    ask(own)
 
 
 def test_what_a_crashed_owner_holds_is_no_reason_to_refuse(
@@ -135,9 +125,7 @@ def test_what_a_crashed_owner_holds_is_no_reason_to_refuse(
     ledger = Ledger(database, lease=timedelta(seconds=-1))
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, least)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, least)
-    bell, wanted = Bell(database, customer.tenant_id), changed(request_, model="loans")
-    train_service.submit(database, ledger, bell, Settings(), customer.tenant_id, wanted)
-    assert len(bell.rung) == 1
+    assert submit(database, customer.tenant_id, changed(request_, model="loans"), ledger=ledger).state == "queued"
 
 
 def test_a_data_set_without_a_label(database: Database, customer: Customer) -> None:
@@ -146,8 +134,7 @@ def test_a_data_set_without_a_label(database: Database, customer: Customer) -> N
         described = NewDataset("loans", "datasets/x", "0" * 64, 9, None, {"features": [{"name": "age"}]}, None)
         service.add_dataset(connection, customer.tenant_id, dataset_id, described, utc_now())
     with pytest.raises(ConfigError, match="uploaded without a label; name the label column"):
-        wanted = TrainRequest(model="model", dataset_id=dataset_id)
-        train_service.submit(database, Ledger(database), Bell(database, 0), Settings(), customer.tenant_id, wanted)
+        submit(database, customer.tenant_id, TrainRequest(model="model", dataset_id=dataset_id))
 
 
 def test_a_spawned_process_has_the_same_settings(
