@@ -10,11 +10,11 @@ dispatch more than the job may.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Event, Thread
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid4
 
 import structlog
 
@@ -28,7 +28,7 @@ from app.ensembles.directory import EnsembleDirectory, check_alike
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError, NotFoundError, ReservationError
 from app.ledger import queries, steps
-from app.ledger.balance import Reservation
+from app.ledger.balance import Reservation, following
 from app.ledger.ledger import Ledger
 from app.train.request import Plan, TrainRequest
 from models.data.schema import Schema, override_table
@@ -169,18 +169,13 @@ def reserve(held: HeldJob, ledger: Ledger, ensemble_id: int, amount: int) -> Res
                 continue  # It expired just now.
             held.save_reservation(known)
             return taken
-        amount, known = min(amount, row.amount - row.dispatched), _following(known)
+        amount, known = min(amount, row.amount - row.dispatched), following(known)
     if amount < 1:
         return None
     made = ledger.reserve(held.tenant_id, ensemble_id, amount, known)
     # Only now, because the row of one that was not made tells nothing of what is left; and not without the job.
     held.save_reservation(known)
     return made
-
-
-def _following(closed: UUID) -> UUID:
-    """The id of the reservation behind a closed one: the same for every process, so that it is found after a crash."""
-    return uuid5(closed, "rest")
 
 
 def _find(held: HeldJob, reservation_id: UUID) -> AnyRow | None:
@@ -213,19 +208,18 @@ def dispatched_before(held: HeldJob, reservation: Reservation | None) -> int:
 
 
 @contextmanager
-def kept_alive(ledger: Ledger, reservation: Reservation | None, seconds: float) -> Iterator[None]:
-    """Renew the reservation every so often: a long phase without a query must not let it expire."""
-    if reservation is None:
-        yield
-        return
+def kept_alive(ledger: Ledger, present: Callable[[], Reservation | None], seconds: float) -> Iterator[None]:
+    """Renew the present reservation every so often: a long phase without a query must not let it expire."""
     ended = Event()
 
     def renew() -> None:
         while not ended.wait(seconds):
+            reservation = present()
             try:
-                ledger.renew(reservation)
+                if reservation is not None:
+                    ledger.renew(reservation)
             except RecourseError as error:
-                log.warning("reservation not renewed", reservation=str(reservation.id), reason=str(error))
+                log.warning("reservation not renewed", reservation=str(reservation), reason=str(error))
 
     thread = Thread(target=renew, daemon=True)
     thread.start()

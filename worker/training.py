@@ -25,6 +25,7 @@ from app.ensembles import directory
 from app.ensembles.bought import AnswerOwner
 from app.ensembles.metered import MeteredEnsemble
 from app.errors import NotFoundError
+from app.ledger.balance import Reservation
 from app.registry import queries
 from app.registry.queries import NewVersion
 from app.train import jobs
@@ -125,7 +126,12 @@ def run_training(context: TrainingContext) -> UUID:
     ensemble_id = registered.id if registered else ensure_local(context, job.model_name, request, classes)
     reservation, plan = reserve_plan(context.held, context.ledger, ensemble_id, plan)
     before = dispatched_before(context.held, reservation)
-    with kept_alive(context.ledger, reservation, context.settings.budget_lease_seconds / 4):
+    asked: MeteredEnsemble | None = None
+
+    def present() -> Reservation | None:
+        return reservation if asked is None else asked.reservation
+
+    with kept_alive(context.ledger, present, context.settings.budget_lease_seconds / 4):
         boxes = (
             open_registered(context, registered) if registered else train_local(context, ensemble_id, request, splits)
         )
@@ -137,8 +143,8 @@ def run_training(context: TrainingContext) -> UUID:
             product = _make(context, request, plan, splits, boxes, asked)
             context.progress.show("publish")
             version_id = publish(context.held, context.store, job.model_name, request.activate, product)
-    if reservation is not None:
-        context.ledger.settle(reservation)
+    if (last := present()) is not None:
+        context.ledger.settle(last)
     return version_id
 
 

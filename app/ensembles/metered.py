@@ -145,7 +145,7 @@ class Allowance:
             if self._maximum < 1:
                 raise QueryLimitError(f"{count} queries were asked for, but none are left to this request: stop")
             self._reservation = self._ledger.reserve(self._tenant_id, self._ensemble_id, self._maximum)
-        self._ledger.dispatch(self._reservation, count)
+        self._reservation = self._ledger.dispatch(self._reservation, count)
         self._dispatched += count
 
     def settle(self) -> Settlement | None:
@@ -201,6 +201,11 @@ class MeteredEnsemble:
             # The reservation will expire by itself, charging the same. The first error is the one to tell.
             if error is None:
                 raise
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The present one: it is another after the budget's period has turned."""
+        return self._allowance.reservation
 
     @property
     def charged(self) -> int:

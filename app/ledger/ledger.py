@@ -2,6 +2,8 @@
 
 The invariant, always and after any crash: calls seen by the black box <= dispatched <= used + reserved <= limit.
 
+A query counts for the period in which it is dispatched: a reservation dispatches nothing after its period is over.
+
 Lowering a limit: from that moment nothing new is reserved until used + reserved fits under the new limit again;
 reservations that were granted before keep all of their units, and what is used stays used. Clocks decide only when a
 period turns and when a lease is overdue; no clock, however wrong, lets a query pass that the counters do not allow.
@@ -24,7 +26,15 @@ from app.db.ledger_tables import Period, State
 from app.db.tables import AnyRow, utc_now
 from app.errors import ConflictError, ReservationError, UnknownBudgetError
 from app.ledger import queries, steps
-from app.ledger.balance import Balance, Reservation, Settlement, period_end, period_key, period_keys
+from app.ledger.balance import (
+    Balance,
+    Reservation,
+    Settlement,
+    following,
+    period_end,
+    period_key,
+    period_keys,
+)
 from models.errors import ConfigError, QueryLimitError
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -120,8 +130,12 @@ class Ledger:
         if balance.remaining < amount:
             raise _too_many(amount, balance)
 
-    def dispatch(self, reservation: Reservation, count: int) -> None:
+    def dispatch(self, reservation: Reservation, count: int) -> Reservation:
         """Charge `count` queries, before they are made; an error means that none of them may be made.
+
+        Go on with the reservation that comes back: it is another one where the period has turned since. A query counts
+        for the period in which it is dispatched, so what an old reservation has left is reserved anew in the present
+        period, or, with `QueryLimitError`, it is not.
 
         If the database breaks off in the middle, the charge may be there although this raises, or twice although it
         does not: an unknown outcome is always counted as dispatched.
@@ -129,13 +143,9 @@ class Ledger:
         if count < 1:
             raise ConfigError(f"{count} queries cannot be dispatched: dispatch 1 or more")
 
-        def charge(connection: Connection) -> bool:
-            now = self._clock()
-            owner = (reservation.tenant_id, reservation.id, reservation.fence)
-            return steps.dispatch(connection, *owner, count, now, now + self._lease)
-
-        if not self._step(charge):
-            raise self._refusal(reservation, count)
+        while not self._dispatch(reservation, count):
+            reservation = self._moved(reservation, count)
+        return reservation
 
     def settle(self, reservation: Reservation) -> Settlement:
         """Close the reservation: what was dispatched is used, the rest is released. A second call changes nothing."""
@@ -197,6 +207,22 @@ class Ledger:
         # A try whose answer was lost with the connection may have been committed, and taken the units itself.
         return reserved or self._find(reservation) is not None
 
+    def _dispatch(self, reservation: Reservation, count: int) -> bool:
+        def charge(connection: Connection) -> bool:
+            now = self._clock()
+            owner = (reservation.tenant_id, reservation.id, reservation.fence)
+            return steps.dispatch(connection, *owner, count, period_keys(now), now, now + self._lease)
+
+        return self._step(charge)
+
+    def _moved(self, reservation: Reservation, count: int) -> Reservation:
+        """What the reservation has left, in the present period; the refusal, if its period is not what is over."""
+        refusal = self._refusal(reservation, count)
+        if not isinstance(refusal, PeriodOver):
+            raise refusal
+        left = self.settle(reservation).released
+        return self.reserve(reservation.tenant_id, refusal.ensemble_id, left, following(reservation.id))
+
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
 
@@ -213,7 +239,10 @@ class Ledger:
         if row.dispatched + count > row.amount:
             left = row.amount - row.dispatched
             return QueryLimitError(f"{count} queries were asked for, but {left} of {row.amount} reserved remain: stop")
-        return ReservationError(f"{name} is overdue since {row.expires_at.isoformat()}: make a new one")
+        if row.expires_at <= self._clock():
+            return ReservationError(f"{name} is overdue since {row.expires_at.isoformat()}: make a new one")
+        account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
+        return PeriodOver(f"{name} is of the period {account.period_key}: make a new one", account.ensemble_id)
 
     def _step(self, action: Callable[[Connection], T]) -> T:
         def run() -> T:
@@ -235,6 +264,14 @@ class Ledger:
                 return action(connection)
 
         return retry_database(run, self._patience)
+
+
+class PeriodOver(ReservationError):
+    """The reservation is as it should be, but of a period that has ended."""
+
+    def __init__(self, message: str, ensemble_id: int) -> None:
+        super().__init__(message)
+        self.ensemble_id = ensemble_id
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:

@@ -5,7 +5,7 @@ the entry of the ledger among them. Where the guard finds no row nothing is chan
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -99,14 +99,17 @@ class PeriodKeys:
     month: str
 
 
+def _of_present_period() -> ColumnElement[bool]:
+    return Account.period_key.in_((bindparam("always"), bindparam("day"), bindparam("month")))
+
+
 def _account_with_room() -> Guard:
     """The guard: the account of the present period, if the count still fits under its limit."""
     period = select(Budget.period).where(Budget.tenant_id == TENANT, Budget.ensemble_id == ENSEMBLE).scalar_subquery()
     return (
         update(Account)
         .where(Account.tenant_id == TENANT, Account.ensemble_id == ENSEMBLE)
-        .where(Account.period_key.in_((bindparam("always"), bindparam("day"), bindparam("month"))))
-        .where(Account.period == period)
+        .where(_of_present_period(), Account.period == period)
         .where(Account.used + Account.reserved + COUNT <= Account.query_limit)
         .values(reserved=Account.reserved + COUNT)
         .returning(Account.id)
@@ -134,10 +137,11 @@ def _after_reserve(account: FromClause) -> list[Follower]:
 
 
 def _open_with_units() -> Guard:
-    """The guard: the reservation, if it is open, ours, not overdue, and has the units left."""
+    """The guard: the reservation, if it is open, ours, not overdue, of the present period, and has the units left."""
+    of_now = select(Account.id).where(Account.id == ReservationRow.account_id, _of_present_period()).exists()
     return (
         update(ReservationRow)
-        .where(ReservationRow.id == RESERVATION, ReservationRow.tenant_id == TENANT)
+        .where(ReservationRow.id == RESERVATION, ReservationRow.tenant_id == TENANT, of_now)
         .where(ReservationRow.state == State.OPEN.value, ReservationRow.fence == FENCE, ReservationRow.expires_at > NOW)
         .where(ReservationRow.dispatched + COUNT <= ReservationRow.amount)
         .values(dispatched=ReservationRow.dispatched + COUNT, expires_at=EXPIRES)
@@ -194,9 +198,7 @@ def reserve(
         "ensemble": ensemble_id,
         "reservation": reservation_id,
         "count": amount,
-        "always": keys.always,
-        "day": keys.day,
-        "month": keys.month,
+        **asdict(keys),
         "now": now,
         "expires": expires_at,
     }
@@ -209,6 +211,7 @@ def dispatch(
     reservation_id: UUID,
     fence: int,
     count: int,
+    keys: PeriodKeys,
     now: datetime,
     expires_at: datetime,
 ) -> bool:
@@ -218,6 +221,7 @@ def dispatch(
         "reservation": reservation_id,
         "owner": fence,
         "count": count,
+        **asdict(keys),
         "now": now,
         "expires": expires_at,
     }
@@ -266,6 +270,12 @@ def find_reservation(connection: Connection, tenant_id: int, reservation_id: UUI
     table = ReservationRow.__table__
     statement = select(table).where(table.c.id == reservation_id, table.c.tenant_id == tenant_id)
     return connection.execute(statement).one_or_none()
+
+
+def find_account_of(connection: Connection, account_id: int) -> AnyRow:
+    """The row (see `Account`) that a reservation was taken from."""
+    table = Account.__table__
+    return connection.execute(select(table).where(table.c.id == account_id)).one()
 
 
 def overdue_reservations(connection: Connection, now: datetime, limit: int) -> list[tuple[int, UUID]]:

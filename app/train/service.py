@@ -19,6 +19,7 @@ from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles import directory
 from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
 from app.ledger import queries, steps
+from app.ledger.balance import following
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from app.train import jobs
@@ -154,12 +155,14 @@ def settle_reservation(database: Database, ledger: Ledger, job: AnyRow) -> None:
     """Close what an ended job left open, so that what it did not use comes back now and not when the lease is over."""
     if job.reservation_id is None:
         return
+    known = job.reservation_id
     with database.reading() as connection:
-        reservation = steps.find_reservation(connection, job.tenant_id, job.reservation_id)
-    if reservation is None or reservation.state != State.OPEN:
+        while (row := steps.find_reservation(connection, job.tenant_id, known)) is not None and row.state != State.OPEN:
+            known = following(known)
+    if row is None:
         return
     try:
-        ledger.settle(ledger.take_over(job.tenant_id, job.reservation_id))
+        ledger.settle(ledger.take_over(job.tenant_id, known))
     except ReservationError:
         return  # Somebody else closed it in between, which is as good.
 

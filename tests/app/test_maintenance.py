@@ -1,7 +1,8 @@
 """What crashed processes leave behind is tidied up, and one chore that fails does not stop the others."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID, uuid4
 
 import anyio
@@ -10,12 +11,14 @@ import pytest
 from app import main
 from app.auth import queries
 from app.db.engine import Database
+from app.db.ledger_tables import Period
 from app.db.tables import utc_now
 from app.idempotency import Keep, KeyedBody, StoredReply
 from app.ledger.ledger import Ledger
 from app.resources import Resources, gather
 from app.settings import Settings
 from app.train import jobs
+from app.train.service import settle_reservation
 from tests.app.conftest import Customer
 from tests.fakes.service import Bell, SilentExplainer
 
@@ -91,3 +94,16 @@ def test_one_that_fails_does_not_stop_the_others(
     monkeypatch.setattr(Ledger, "expire", fail)
     main.maintain(resources)
     assert isinstance(resources.queue, Bell) and resources.queue.rung == [job_id]
+
+
+def test_a_job_that_went_on_in_the_next_period_leaves_nothing_reserved(database: Database, customer: Customer) -> None:
+    """Its row names the reservation that it began with."""
+    now = [datetime(2026, 1, 31, 23, 55, tzinfo=UTC)]
+    ids, ledger = (customer.tenant_id, customer.ensemble_id), Ledger(database, clock=lambda: now[0])
+    ledger.set_limit(*ids, 10, Period.DAY)
+    first = ledger.reserve(*ids, 8)
+    now[0] += timedelta(minutes=10)
+    ledger.dispatch(first, 3)
+    settle_reservation(database, ledger, SimpleNamespace(tenant_id=ids[0], reservation_id=first.id))
+    balance = ledger.balance(*ids)
+    assert (balance.used, balance.reserved) == (3, 0)

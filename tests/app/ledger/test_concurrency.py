@@ -1,16 +1,18 @@
 """Threads that come at once, and answers that are lost on the way back."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
 from app.db.engine import Database
-from app.db.ledger_tables import Period
+from app.db.ledger_tables import Account, LedgerEntry, Period
 from app.errors import LedgerUnavailableError
 from app.ledger.audit import check_ledger
 from app.ledger.balance import Reservation
@@ -55,6 +57,44 @@ def test_a_new_period_is_opened_once_by_many(database: Database, customer: Custo
         granted = [reservation for reservation in pool.map(reserve, range(20)) if reservation is not None]
     assert len(granted) == 5
     assert tomorrow.balance(customer.tenant_id, customer.ensemble_id).reserved == 5
+    assert check_ledger(database) == []
+
+
+def test_no_period_passes_its_limit_while_periods_turn(database: Database, customer: Customer) -> None:
+    """Days that last a twentieth of a second; reservations go over midnight all the time."""
+    began = monotonic()
+
+    def clock() -> datetime:
+        return datetime(2026, 5, 1, tzinfo=UTC) + timedelta(days=20 * (monotonic() - began))
+
+    ids, limit = (customer.tenant_id, customer.ensemble_id), 40
+    ledger = Ledger(database, clock=clock, lease=timedelta(days=100))
+    ledger.set_limit(*ids, limit, Period.DAY)
+
+    def work(_: int) -> None:
+        while monotonic() - began < 1.5:
+            try:
+                reservation = ledger.reserve(*ids, 10)
+                for _ in range(4):
+                    reservation = ledger.dispatch(reservation, 2)
+                ledger.settle(reservation)
+            except QueryLimitError:
+                sleep(0.005)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, range(THREADS)))
+    statement = (
+        select(Account.period_key, LedgerEntry.at, LedgerEntry.dispatched)
+        .join(Account, Account.id == LedgerEntry.account_id)
+        .where(LedgerEntry.dispatched > 0)
+    )
+    with database.reading() as connection:
+        entries = connection.execute(statement).all()
+    days = Counter[str]()
+    for key, at, dispatched in entries:
+        assert key == f"{at:%Y-%m-%d}", "a query counts for the day in which it is dispatched"
+        days[key] += dispatched
+    assert len(days) > 3 and max(days.values()) <= limit
     assert check_ledger(database) == []
 
 

@@ -10,7 +10,7 @@ from app.db.engine import Database, open_database
 from app.db.ledger_tables import Period, State
 from app.errors import ConflictError, LedgerUnavailableError, ReservationError, UnknownBudgetError
 from app.ledger.audit import check_ledger
-from app.ledger.balance import Reservation
+from app.ledger.balance import Reservation, following
 from app.ledger.ledger import Ledger
 from models.errors import ConfigError, QueryLimitError
 from tests.app.conftest import Customer, new_customer
@@ -186,16 +186,53 @@ def test_a_period_turns(
 ) -> None:
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10, period)
     over_midnight = ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.dispatch(over_midnight, 2)
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.period_key, balance.period_ends) == (keys[0], datetime(2026, 2, 1, tzinfo=UTC))
     time.pass_by(timedelta(minutes=10))
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).period_key == keys[1]
     assert counters(ledger, customer) == (0, 0)
-    ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
-    ledger.dispatch(over_midnight, 7)
-    ledger.settle(over_midnight)
-    assert counters(ledger, customer) == (0, 10), "yesterday's reservation is charged to yesterday"
+    fresh = ledger.reserve(customer.tenant_id, customer.ensemble_id, 10)
+    ledger.dispatch(fresh, 10)
+    with pytest.raises(QueryLimitError, match="8 queries were asked for, but 0 of 10 remain"):
+        ledger.dispatch(over_midnight, 7)
+    assert counters(ledger, customer) == (0, 10), "never 20 in a period of 10"
+    assert ledger.settle(over_midnight).dispatched == 2, "and those were charged to the period before"
     assert check_ledger(database) == []
+
+
+def test_what_is_left_goes_on_in_the_next_period_where_there_is_room(
+    ledger: Ledger, customer: Customer, time: Time, database: Database
+) -> None:
+    ids = customer.tenant_id, customer.ensemble_id
+    ledger.set_limit(*ids, 10, Period.DAY)
+    old = ledger.reserve(*ids, 6)
+    assert ledger.dispatch(old, 2) is old
+    time.pass_by(timedelta(minutes=10))
+    new = ledger.dispatch(old, 3)
+    assert (new.id, new.amount) == (following(old.id), 4)
+    assert ledger.dispatch(new, 1) is new
+    with pytest.raises(QueryLimitError, match="1 queries were asked for, but 0 of 4 reserved remain"):
+        ledger.dispatch(new, 1)
+    with pytest.raises(ReservationError, match="is settled since"):
+        ledger.dispatch(old, 1)
+    assert counters(ledger, customer) == (0, 4)
+    ledger.settle(new)
+    assert counters(ledger, customer) == (4, 0)
+    assert check_ledger(database) == []
+
+
+def test_who_lost_a_reservation_moves_nothing_into_the_next_period(
+    ledger: Ledger, customer: Customer, time: Time
+) -> None:
+    ids = customer.tenant_id, customer.ensemble_id
+    ledger.set_limit(*ids, 10, Period.DAY)
+    lost = ledger.reserve(*ids, 6)
+    taken = ledger.take_over(lost.tenant_id, lost.id)
+    time.pass_by(timedelta(minutes=10))
+    with pytest.raises(ReservationError, match="was taken over"):
+        ledger.dispatch(lost, 1)
+    assert ledger.dispatch(taken, 1).id == following(lost.id)
 
 
 def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: Time, database: Database) -> None:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from app.db.engine import Database
-from app.db.ledger_tables import Account, Period, ReservationRow
+from app.db.ledger_tables import Account, LedgerEntry, Period, ReservationRow
 from app.errors import ReservationError
 from app.ledger.audit import check_ledger
 from app.ledger.balance import Reservation, period_key
@@ -46,6 +46,7 @@ class Promise:
     """The model of a reservation."""
 
     account: Counters
+    period: str
     amount: int
     expires: datetime
     fence: int = 1
@@ -111,11 +112,19 @@ class LedgerMachine(RuleBasedStateMachine):
             return multiple()
         reservation = self.ledger.reserve(*self.ids, amount)
         account.reserved += amount
-        self.books.promises[str(reservation.id)] = Promise(account, amount, self.now + LEASE)
+        self._promised(reservation)
         return reservation
 
-    @rule(reservation=reservations, count=st.integers(1, 6), crash_before_call=st.booleans())
-    def dispatch_and_call(self, reservation: Reservation, count: int, crash_before_call: bool) -> None:
+    def _promised(self, reservation: Reservation) -> Promise:
+        account, period = self.books.account(self.now), period_key(self.books.period, self.now)
+        promise = Promise(account, period, reservation.amount, self.now + LEASE)
+        self.books.promises[str(reservation.id)] = promise
+        return promise
+
+    @rule(target=reservations, reservation=reservations, count=st.integers(1, 6), crash_before_call=st.booleans())
+    def dispatch_and_call(
+        self, reservation: Reservation, count: int, crash_before_call: bool
+    ) -> Reservation | MultipleResults[Reservation]:
         promise = self.books.promises[str(reservation.id)]
         if not self._owns(reservation, promise) or promise.expires <= self.now:
             with pytest.raises((ReservationError, QueryLimitError)):
@@ -123,12 +132,35 @@ class LedgerMachine(RuleBasedStateMachine):
         elif promise.dispatched + count > promise.amount:
             with pytest.raises(QueryLimitError):
                 self.ledger.dispatch(reservation, count)
+        elif promise.period in {period_key(period, self.now) for period in Period}:
+            assert self.ledger.dispatch(reservation, count) is reservation
+            self._dispatched(promise, count, crash_before_call)
         else:
-            self.ledger.dispatch(reservation, count)
-            promise.dispatched += count
-            promise.expires = self.now + LEASE
-            promise.account.dispatched += count
-            promise.account.calls += 0 if crash_before_call else count
+            return self._dispatch_in_the_next_period(reservation, promise, count, crash_before_call)
+        return multiple()
+
+    def _dispatch_in_the_next_period(
+        self, reservation: Reservation, promise: Promise, count: int, crash_before_call: bool
+    ) -> Reservation | MultipleResults[Reservation]:
+        self.books.close(promise)
+        left, account = promise.amount - promise.dispatched, self.books.account(self.now)
+        if account.used + account.reserved + left > account.limit:
+            self.books.expire(self.now)
+        if account.used + account.reserved + left > account.limit:
+            with pytest.raises(QueryLimitError):
+                self.ledger.dispatch(reservation, count)
+            return multiple()
+        moved = self.ledger.dispatch(reservation, count)
+        account.reserved += left
+        assert moved.amount == left
+        self._dispatched(self._promised(moved), count, crash_before_call)
+        return moved
+
+    def _dispatched(self, promise: Promise, count: int, crash_before_call: bool) -> None:
+        promise.dispatched += count
+        promise.expires = self.now + LEASE
+        promise.account.dispatched += count
+        promise.account.calls += 0 if crash_before_call else count
 
     @rule(reservation=reservations)
     def settle(self, reservation: Reservation) -> None:
@@ -179,6 +211,11 @@ class LedgerMachine(RuleBasedStateMachine):
             assert model.calls <= dispatched <= row.used + row.reserved <= max(row.query_limit, model.lowest_promise)
 
     def teardown(self) -> None:
+        statement = select(Account.period_key, LedgerEntry.at).join(Account, Account.id == LedgerEntry.account_id)
+        with self.database.reading() as connection:
+            dispatches = connection.execute(statement.where(LedgerEntry.dispatched > 0)).all()
+        for key, at in dispatches:
+            assert key in {period_key(kind, at) for kind in Period}, "it counts for the period of its dispatch"
         assert check_ledger(self.database) == []
 
     @staticmethod
