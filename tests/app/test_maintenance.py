@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
@@ -104,6 +105,7 @@ def test_a_job_that_went_on_in_the_next_period_leaves_nothing_reserved(database:
     first = ledger.reserve(*ids, 8)
     now[0] += timedelta(minutes=10)
     ledger.dispatch(first, 3)
-    settle_reservation(database, ledger, SimpleNamespace(tenant_id=ids[0], reservation_id=first.id))
+    job: Any = SimpleNamespace(tenant_id=ids[0], reservation_id=first.id)
+    settle_reservation(database, ledger, job)
     balance = ledger.balance(*ids)
     assert (balance.used, balance.reserved) == (3, 0)
