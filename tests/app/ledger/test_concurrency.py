@@ -149,7 +149,7 @@ def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: C
 
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
     lossy.lost = 10**6
-    with pytest.raises(LedgerUnavailableError, match=r"0 s \(server closed the connection unexpectedly\)"):
+    with pytest.raises(LedgerUnavailableError, match="did not answer within 0 s, so nothing was asked"):
         Ledger(lossy, patience=timedelta(0)).dispatch(reservation, 1)
     lossy.lost = 0
     assert ledger.settle(reservation).dispatched == 1
