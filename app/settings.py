@@ -1,8 +1,11 @@
 """Settings: environment variables with the prefix RECOURSE_, read once in `main`, never at import.
 
+A secret may be in a file that RECOURSE_..._FILE names: RECOURSE_KEY_SECRET_FILE=/run/secrets/key_secret.
+
 `environment_of` turns them back into variables, so that a process that is started here has the same ones.
 """
 
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,7 +13,13 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from models.errors import ConfigError
 
@@ -100,6 +109,22 @@ class Settings(BaseSettings):
     min_free_bytes: int = Field(default=200 * 2**20, ge=0)
     """With less free space in VAR_DIR than this the service is not ready."""
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the files that it names."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, _from_files(cls._secrets()))
+
+    @classmethod
+    def _secrets(cls) -> list[str]:
+        return [name for name, field in cls.model_fields.items() if field.annotation == SecretStr | None]
+
     @field_validator("blackbox_hosts", "blackbox_networks", mode="before")
     @classmethod
     def split_at_commas(cls, value: object) -> object:
@@ -141,12 +166,30 @@ def unknown_names(environment: Iterable[str]) -> list[str]:
     They are told and not refused: who else calls a service `recourse` may have variables of that name.
     """
     known = [f"RECOURSE_{name.upper()}" for name in Settings.model_fields]
+    known += [f"RECOURSE_{name.upper()}_FILE" for name in Settings._secrets()]
     told = list[str]()
     for name in sorted(environment):
         if name.upper().startswith("RECOURSE_") and name.upper() not in known and not OTHERS.fullmatch(name.upper()):
             near = get_close_matches(name.upper(), known, 1, cutoff=0.8)
             told.append(f"{name} is no setting and is ignored: " + (f"is {near[0]} meant?" if near else "take it out"))
     return told
+
+
+def _from_files(names: list[str]) -> dict[str, str]:
+    """The secrets whose value is in no variable of their own, but in a file."""
+    found: dict[str, str] = {}
+    for name in names:
+        variable = f"RECOURSE_{name.upper()}"
+        path = os.environ.get(f"{variable}_FILE")
+        if not path or os.environ.get(variable):
+            continue
+        try:
+            found[name] = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{variable}_FILE names {path}, which cannot be read: {error}") from error
+        if not found[name]:
+            raise ConfigError(f"{variable}_FILE names {path}, which is empty: write the secret into it")
+    return found
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

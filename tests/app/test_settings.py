@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from app.settings import Settings
+from app.settings import Settings, environment_of
 from models.errors import ConfigError
 
 
@@ -24,6 +25,34 @@ def test_names_of_the_design(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.database == "postgresql://recourse:hunter2@db/recourse"
     assert (settings.blackbox_hosts, settings.blackbox_networks) == (("a.example", "b.example:8443"), ("10.0.0.0/8",))
     assert "hunter2" not in repr(settings)
+
+
+def test_secrets_may_be_in_files_and_given_ones_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("key_secret", "database_url", "redis_url", "worker_key", "admin_key"):
+        path = tmp_path / name
+        path.write_text(f"{name} of the file\n")
+        monkeypatch.delenv(f"RECOURSE_{name.upper()}", raising=False)
+        monkeypatch.setenv(f"RECOURSE_{name.upper()}_FILE", str(path))
+    monkeypatch.setenv("RECOURSE_WORKER_KEY", "given")
+    settings = Settings(key_secret=SecretStr("an argument"))
+    environment = environment_of(settings)
+    assert settings.database == "database_url of the file"
+    assert environment["RECOURSE_REDIS_URL"] == "redis_url of the file"
+    assert environment["RECOURSE_ADMIN_KEY"] == "admin_key of the file"
+    assert (environment["RECOURSE_WORKER_KEY"], environment["RECOURSE_KEY_SECRET"]) == ("given", "an argument")
+    assert "of the file" not in repr(settings)
+
+
+@pytest.mark.parametrize(("text", "fact"), [(None, "cannot be read"), ("\n", "is empty")])
+def test_a_file_without_its_secret_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None, fact: str
+) -> None:
+    """Else a new secret would be made, with which no key works."""
+    if text is not None:
+        (tmp_path / "secret").write_text(text)
+    monkeypatch.setenv("RECOURSE_KEY_SECRET_FILE", str(tmp_path / "secret"))
+    with pytest.raises(ConfigError, match=f"RECOURSE_KEY_SECRET_FILE names .*/secret, which {fact}"):
+        Settings()
 
 
 def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

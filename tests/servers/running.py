@@ -29,13 +29,9 @@ START_SECONDS = 300.0
 STOP_SECONDS = 180.0
 ROOTS = os.environ.get("RECOURSE_TEST_ROOTS")
 USER_ID = 10001
+VAR = "/var/lib/recourse"
+"""Where the containers' folders are; two more begin with it."""
 ADMIN_KEY = "rk_the-operator-chose-this-one"
-SECRETS = {
-    "POSTGRES_PASSWORD": "unused-here",
-    "REDIS_PASSWORD": "unused-here",
-    "RECOURSE_KEY_SECRET": "what keys are hashed with",
-    "RECOURSE_WORKER_KEY": "between API and workers",
-}
 
 
 @contextmanager
@@ -67,24 +63,24 @@ def _production(folder: Path) -> Iterator[tuple[int, str]]:
         redis = stack.enter_context(own_redis())
         port, worker_port = free_port(), free_port()
         places = {
-            "RECOURSE_DATABASE_URL": database,
-            "RECOURSE_REDIS_URL": redis.url,
             "RECOURSE_EXPLAINER_URL": f"http://127.0.0.1:{worker_port}",
             "RECOURSE_EXPLAINER_HOST": "127.0.0.1",
             "RECOURSE_EXPLAINER_PORT": str(worker_port),
             "RECOURSE_SERVE_HOST": "127.0.0.1",
             "RECOURSE_SERVE_PORT": str(port),
         }
-        containers = {name: _container(name, places, folder) for name in ("migrate", "api", "worker")}
+        given = {"RECOURSE_DATABASE_URL": database, "RECOURSE_REDIS_URL": redis.url}
+        containers = {name: _container(name, places, given, folder) for name in ("secrets", "migrate", "api", "worker")}
         containers["api"].environment["RECOURSE_ADMIN_KEY"] = ADMIN_KEY
-        containers["migrate"].run(compose.command_of("migrate"))
+        for name in ("secrets", "migrate"):
+            containers[name].run(containers[name].command())
         worker, api = (
             stack.enter_context(process_of(containers[name].command(), containers[name].environment))
             for name in ("worker", "api")
         )
         wait_ready(port, api, worker)
         for name in ("worker", "api"):
-            containers[name].run(compose.health_command_of(name))
+            containers[name].run([*containers[name].prefix, *compose.health_command_of(name)])
         yield port, ADMIN_KEY
 
 
@@ -94,30 +90,42 @@ class _Container:
 
     service: str
     environment: dict[str, str]
+    folders: dict[str, str]
     prefix: tuple[str, ...]
 
     def command(self) -> list[str]:
-        return [*self.prefix, *compose.command_of(self.service)]
+        return [*self.prefix, *(self.folders.get(word, word) for word in compose.command_of(self.service))]
 
     def run(self, command: list[str]) -> None:
         """A command that does its work and ends."""
         environment = service_environment(self.environment)
-        subprocess.run([*self.prefix, *command], env=environment, check=True, timeout=START_SECONDS)
+        subprocess.run(command, env=environment, check=True, timeout=START_SECONDS, cwd=compose.PROJECT)
 
 
-def _container(service: str, places: Mapping[str, str], folder: Path) -> _Container:
+def _container(service: str, places: Mapping[str, str], given: Mapping[str, str], folder: Path) -> _Container:
     """The container's environment with the places of this machine; each container has files of its own."""
-    written = compose.environment_of(service, SECRETS)
-    own, shared = folder / service, folder / "artifacts"
-    if ROOTS is None:
-        moved = {**places, "RECOURSE_VAR_DIR": str(own), "RECOURSE_ARTIFACTS_URL": str(shared), "TMPDIR": str(folder)}
-        return _Container(service, {name: moved.get(name, value) for name, value in written.items()}, ())
-    for path in (own, shared):
+    written = compose.environment_of(service, given)
+    written |= {name: value for name, value in places.items() if name in written}
+    own, shared, secrets = folder / service, folder / "artifacts", folder / "secrets"
+    for path in (own, shared, secrets):
         path.mkdir(exist_ok=True)
+    if ROOTS is None:
+        folders = {VAR: str(own), f"{VAR}-artifacts": str(shared), f"{VAR}-secrets": str(secrets)}
+        moved = {name: _moved(value, folders) for name, value in written.items()}
+        return _Container(service, moved, folders, ())
+    for path in (own, shared, secrets):
         os.chown(path, USER_ID, USER_ID)
     root = Path(ROOTS) / compose.services()[service]["build"]["target"]
-    prefix = ("sh", str(compose.PROJECT / "docker" / "in_root.sh"), str(root), str(shared), str(own))
-    return _Container(service, {name: places.get(name, value) for name, value in written.items()}, prefix)
+    script = str(compose.PROJECT / "docker" / "in_root.sh")
+    return _Container(service, written, {}, ("sh", script, str(root), str(shared), str(secrets), str(own)))
+
+
+def _moved(value: str, folders: Mapping[str, str]) -> str:
+    """A container's path as it is on this machine; any other value as it is."""
+    for place, folder in folders.items():
+        if value == place or value.startswith(f"{place}/"):
+            return folder + value.removeprefix(place)
+    return value
 
 
 @contextmanager
