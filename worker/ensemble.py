@@ -33,10 +33,9 @@ from app.ledger.ledger import Ledger
 from app.train.request import Plan, TrainRequest
 from models.data.schema import Schema, override_table
 from models.datasets.dataset import Splits
-from models.ensemble.local import EnsembleProgress, LocalEnsemble
+from models.ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.errors import ArtifactError, QueryLimitError, RecourseError, SchemaError
-from models.training.pipeline import fit_ensemble
 from worker.context import JobStore, TrainingContext
 from worker.held_job import HeldJob
 from worker.progress import Progress
@@ -141,7 +140,9 @@ def _train_one(
     def report(at: EnsembleProgress) -> None:
         progress.ensemble(replace(at, done=before + at.done, total=total))
 
-    store.keep_member(fit_ensemble(splits, (name,), request.mode, request.seed, report))
+    encoder, rows = splits.encoder, splits.training
+    made = train_local_ensemble(encoder, rows.records, rows.labels, request.mode, (name,), request.seed, report)
+    store.keep_member(made)
 
 
 log = structlog.get_logger()

@@ -38,7 +38,8 @@ from models.evaluation.measure import measure
 from models.model import RecourseModel
 from models.storage.artifact import save_model
 from models.training.checkpoint import Checkpoints
-from models.training.pipeline import check_top_features, fit_model, member_accuracy, with_overrides
+from models.training.pipeline import check_top_features, member_accuracy, with_overrides
+from models.training.train import train
 from worker.context import TrainingContext
 from worker.ensemble import (
     BlackBoxes,
@@ -205,4 +206,4 @@ def _train(
     context.progress.units = Units.of(plan.config, len(splits.training))
     seconds = context.settings.checkpoint_seconds
     checkpoints = Checkpoints(context.files.keep, context.files.last(), seconds, context.should_stop)
-    return fit_model(splits, asked, plan.config, plan.queries, request.seed, context.progress.report, checkpoints)
+    return train(splits, asked, plan.config, plan.queries, request.seed, context.progress.report, checkpoints)

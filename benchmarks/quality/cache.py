@@ -55,7 +55,7 @@ class TrainingCache:
         if place.exists():
             return load_model(place), float(seconds_file.read_text())
         started = process_time()
-        model = train(study.encoder, study.training, study.validation, ensemble, config, seed=job.seed)
+        model = train(study, ensemble, config, seed=job.seed)
         seconds = process_time() - started
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(seconds_file, repr(seconds))

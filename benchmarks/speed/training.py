@@ -32,7 +32,7 @@ from models.search.search import explain
 from models.space.encoding import cost
 from models.space.snapping import Snapper
 from models.storage.artifact import load_model, save_model
-from models.training.acquisition import distill
+from models.training.acquisition import Acquisition, distill
 from models.training.generator_trainer import GeneratorTrainer, training_boxes
 from models.training.schedule import set_rate, silent, warm_cosine
 from models.training.surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
@@ -101,10 +101,9 @@ class PaperRun:
         """All rounds of distillation."""
         started = process_time()
         self.generator.average.apply()
-        training, random = self.study.training, np.random.default_rng(self.seed)
-        meter = QueryMeter(self.ensemble, self.config.queries)
+        meter, random = QueryMeter(self.ensemble, self.config.queries), np.random.default_rng(self.seed)
         model = self._model(self.pair, self.velocity)
-        distill(model, training.records, training.labels, meter, self.surrogate, self.generator, random, silent)
+        distill(Acquisition(model, self.study.training, self.surrogate, random), meter, self.generator, silent)
         self.rounds = self.config.distill.rounds
         self.seconds += process_time() - started
 
@@ -195,7 +194,7 @@ def run_fast(study: Splits, judge: Judge, wanted: Run, efforts: Sequence[float],
     for effort in efforts:
         config = fast().scaled(effort)
         started = process_time()
-        model = train(study.encoder, study.training, study.validation, judge.ensemble, config, seed=seed)
+        model = train(study, judge.ensemble, config, seed=seed)
         seconds = process_time() - started
         search = SearchConfig(
             cost_weight=_cost_weight_for(model, DIAL_SHARE * wanted.cost), min_expected_agreement=0.0, seed=seed

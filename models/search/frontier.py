@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Records, Targets
 from ..config import SearchConfig
+from ..datasets.dataset import Labelled
 from ..model import FrontierPoint, RecourseModel
 from .candidates import endpoints, score_endpoints
 from .local_search import objective, polish
@@ -17,8 +18,9 @@ from .scoring import score_points
 from .selection import best_at_cost_weight
 
 
-def measure_frontier(model: RecourseModel, records: Records, labels: Targets, seed: int) -> tuple[FrontierPoint, ...]:
-    """records (n, F), labels (n,) -> for each cost weight, the mean cost and expected agreement of the answers"""
+def measure_frontier(model: RecourseModel, split: Labelled, seed: int) -> tuple[FrontierPoint, ...]:
+    """For each cost weight, the mean cost and expected agreement of the answers to records of the validation split"""
+    records, labels = split.records, split.labels
     config, penalty = model.config.search.frontier, model.config.search.local.change_penalty
     random = np.random.default_rng(seed)
     classes = len(model.classes)

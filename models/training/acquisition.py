@@ -10,12 +10,14 @@ finds the errors of its surrogate, so the surrogate needs most labels where its 
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ..arrays import Encoded, Records, Targets
+from ..datasets.dataset import Labelled
 from ..ensemble.protocol import Ensemble
 from ..errors import QueryLimitError
 from ..model import RecourseModel
@@ -30,42 +32,98 @@ from .schedule import MovingAverage, Report, set_rate
 from .surrogate_trainer import SurrogateTrainer
 
 
-def distill(
-    model: RecourseModel,
-    records: Records,
-    labels: Targets,
-    ensemble: Ensemble,
-    surrogate: SurrogateTrainer,
-    generator: GeneratorTrainer,
-    random: np.random.Generator,
-    report: Report,
-    steps: Steps = all_steps,
-) -> None:
-    """All rounds.   records (n, F), labels (n,) of the training split
+@dataclass(frozen=True, eq=False)
+class Acquisition:
+    """What is asked and labelled next: the search explains training records with the model as it is by now.
 
-    `surrogate` and `generator` are trained in place, and what was queried ends up in `surrogate.queried`. A round that
-    the query limit refuses learns from the labels of the others.
+    `surrogate` holds the labels and takes up what is labelled here; `random` decides all that is drawn.
     """
+
+    model: RecourseModel
+    training: Labelled
+    surrogate: SurrogateTrainer
+    random: np.random.Generator
+
+    def batch(self, count: int) -> tuple[Records, Targets]:
+        """The records (q, F), `count` at the most, to query in this round, none of them twice; their targets (q,)"""
+        model, surrogate = self.model, self.surrogate
+        candidates, answers, target = self._search()
+        if surrogate.pseudo_labels is not None:
+            ends = candidates.points[: model.config.acquisition.labelled].reshape(-1, model.encoder.width)
+            surrogate.pseudo_labels.add(self._tensor(ends))
+            surrogate.pseudo_labels.add(self._tensor(answers.points[:, 0]), on_policy=True)
+        pool, targets = self._ranked_pool(candidates, answers, target, count)
+        points, known = model.encoder.encode(pool).astype(np.float32), surrogate.queried.points.cpu().numpy()
+        fresh = _fresh_rows(points, known)[:count]
+        return pool[fresh], targets[fresh]
+
+    def aggregate(self) -> None:
+        """One step of dataset aggregation: the teachers label what the search answers by now, which costs no query."""
+        if self.surrogate.pseudo_labels is not None:
+            _, answers, _ = self._search()
+            self.surrogate.pseudo_labels.add(self._tensor(answers.points[:, 0]), on_policy=True)
+            self.surrogate.pseudo_labels.relabel()
+
+    def _search(self) -> tuple[Candidates, Candidates, Targets]:
+        """Some training records explained: candidates (n, c), what the search would return (n, 1), the targets (n,)"""
+        model, random, config = self.model, self.random, self.model.config.acquisition
+        model.pair.eval()
+        rows = random.integers(len(self.training), size=min(config.records, max(8, len(self.training))))
+        shift = random.integers(1, len(model.classes), size=len(rows))
+        target = (self.training.labels[rows] + shift) % len(model.classes)
+        feasible = model.feasible(self.training.records[rows])
+        candidates = generate(model, target, feasible, config.candidates, int(random.integers(2**31)))
+        low, high = math.log(config.cost_weight_low), math.log(config.cost_weight_high)
+        cost_weights = np.exp(random.uniform(low, high, size=len(rows)))
+        return candidates, _answers(model, candidates, target, feasible, cost_weights), target
+
+    def _tensor(self, points: Encoded) -> torch.Tensor:
+        return torch.from_numpy(points.astype(np.float32)).to(self.surrogate.data.points.device)
+
+    def _ranked_pool(
+        self, candidates: Candidates, answers: Candidates, target: Targets, count: int
+    ) -> tuple[Records, Targets]:
+        """The pool that a batch of `count` is taken from: records (w, F), targets (w,), the most wanted first
+
+        First answers as they come (by default a third of `count`), which say how good answers are; then as many answers
+        drawn by uncertainty; then other ends of paths, drawn by uncertainty as well, and the rest.
+        """
+        config = self.model.config.acquisition
+        answered, ends = answers.records[:, 0], candidates.records.reshape(-1, answers.records.shape[2])
+        unsure = _by_uncertainty(self.model, answers.points[:, 0], self.random)
+        beside = _by_uncertainty(self.model, candidates.points.reshape(len(ends), -1), self.random)
+        beside = beside[: int(len(ends) * config.beside)]
+        first, owner = math.ceil(count * config.as_they_come), np.repeat(target, candidates.cost.shape[1])
+        pool = [answered[:first], answered[unsure[:first]], ends[beside], answered[first:]]
+        targets = [target[:first], target[unsure[:first]], owner[beside], target[first:]]
+        return np.concatenate(pool), np.concatenate(targets)
+
+
+def distill(
+    acquisition: Acquisition, ensemble: Ensemble, generator: GeneratorTrainer, report: Report, steps: Steps = all_steps
+) -> None:
+    """All rounds. Surrogate and generator are trained in place; what was queried ends up in `surrogate.queried`.
+
+    A round that the query limit refuses learns from the labels of the others.
+    """
+    model, surrogate = acquisition.model, acquisition.surrogate
     config = model.config.distill
     generator.average = MovingAverage(model.velocity, model.config.generator.ema)
     for turn in steps("distill", config.rounds):
-        chosen, target = _acquisition_batch(model, records, labels, config.queries, surrogate, random)
-        device = surrogate.data.points.device
+        chosen, target = acquisition.batch(config.queries)
         # Retries and what a crash left unanswered are charged too: the last rounds may find nothing left to pay with.
         with suppress(QueryLimitError):
-            asked, heads = torch.from_numpy(target).to(device), surrogate.queried.votes.shape[1]
+            asked, heads = torch.from_numpy(target).to(model.device), surrogate.queried.votes.shape[1]
             fresh = query_ensemble(ensemble, model.encoder, chosen, asked, heads)
             surrogate.queried = surrogate.queried.extend(fresh)
         if surrogate.pseudo_labels is not None:
             surrogate.pseudo_labels.fit(surrogate.queried)
-        fade = 1.0 - turn / config.rounds
-        end = config.surrogate_rate_end
-        set_rate(surrogate.optimizer, config.surrogate_rate * (end + (1 - end) * fade))
+        left = 1.0 - turn / config.rounds
+        set_rate(surrogate.optimizer, config.surrogate_rate * _falling(left, config.surrogate_rate_end))
         model.pair.train()
         for _ in range(config.surrogate_steps):
             surrogate.step()
-        end = config.generator_rate_end
-        set_rate(generator.optimizer, config.generator_rate * (end + (1 - end) * fade))
+        set_rate(generator.optimizer, config.generator_rate * _falling(left, config.generator_rate_end))
         losses = [float(generator.step()) for _ in range(config.generator_steps)]
         report("distill", turn + 1, config.rounds, losses[-1] if losses else 0.0)
     model.pair.eval()
@@ -73,83 +131,9 @@ def distill(
         generator.average.apply()
 
 
-def _acquisition_batch(
-    model: RecourseModel,
-    records: Records,
-    labels: Targets,
-    count: int,
-    surrogate: SurrogateTrainer,
-    random: np.random.Generator,
-) -> tuple[Records, Targets]:
-    """The records (q, F) to query in this round, none of them twice, with their targets (q,)"""
-    candidates, answers, target = _search(model, records, labels, random)
-    if surrogate.pseudo_labels is not None:
-        ends = candidates.points[: model.config.acquisition.labelled].reshape(-1, model.encoder.width)
-        surrogate.pseudo_labels.add(_tensor(ends, surrogate))
-        surrogate.pseudo_labels.add(_tensor(answers.points[:, 0], surrogate), on_policy=True)
-    pool, targets = _ranked_pool(model, candidates, answers, target, count, random)
-    fresh = _fresh_rows(model.encoder.encode(pool).astype(np.float32), surrogate.queried.points.cpu().numpy())[:count]
-    return pool[fresh], targets[fresh]
-
-
-def aggregate(
-    model: RecourseModel,
-    records: Records,
-    labels: Targets,
-    surrogate: SurrogateTrainer,
-    random: np.random.Generator,
-) -> None:
-    """One step of dataset aggregation: the teachers label what the search answers by now, which costs no query.
-
-    records (n, F), labels (n,) of the training split; the labels end up in `surrogate.pseudo_labels`
-    """
-    if surrogate.pseudo_labels is not None:
-        _, answers, _ = _search(model, records, labels, random)
-        surrogate.pseudo_labels.add(_tensor(answers.points[:, 0], surrogate), on_policy=True)
-        surrogate.pseudo_labels.relabel()
-
-
-def _search(
-    model: RecourseModel, records: Records, labels: Targets, random: np.random.Generator
-) -> tuple[Candidates, Candidates, Targets]:
-    """Some training records explained: candidates (n, c), what the search would return (n, 1), the targets (n,)"""
-    config = model.config.acquisition
-    model.pair.eval()
-    rows = random.integers(len(records), size=min(config.records, max(8, len(records))))
-    classes = len(model.classes)
-    target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
-    feasible = model.feasible(records[rows])
-    candidates = generate(model, target, feasible, config.candidates, int(random.integers(2**31)))
-    low, high = math.log(config.cost_weight_low), math.log(config.cost_weight_high)
-    cost_weights = np.exp(random.uniform(low, high, size=len(rows)))
-    return candidates, _answers(model, candidates, target, feasible, cost_weights), target
-
-
-def _tensor(points: Encoded, surrogate: SurrogateTrainer) -> torch.Tensor:
-    return torch.from_numpy(points.astype(np.float32)).to(surrogate.data.points.device)
-
-
-def _ranked_pool(
-    model: RecourseModel,
-    candidates: Candidates,
-    answers: Candidates,
-    target: Targets,
-    count: int,
-    random: np.random.Generator,
-) -> tuple[Records, Targets]:
-    """The pool that a batch of `count` is taken from: records (w, F), targets (w,), the most wanted first
-
-    First answers as they come (by default a third of `count`), which say how good answers are; then as many answers
-    drawn by uncertainty; then other ends of paths, drawn by uncertainty as well, and the rest.
-    """
-    config = model.config.acquisition
-    answered, ends = answers.records[:, 0], candidates.records.reshape(-1, answers.records.shape[2])
-    unsure = _by_uncertainty(model, answers.points[:, 0], random)
-    beside = _by_uncertainty(model, candidates.points.reshape(len(ends), -1), random)[: int(len(ends) * config.beside)]
-    first, owner = math.ceil(count * config.as_they_come), np.repeat(target, candidates.cost.shape[1])
-    pool = [answered[:first], answered[unsure[:first]], ends[beside], answered[first:]]
-    targets = [target[:first], target[unsure[:first]], owner[beside], target[first:]]
-    return np.concatenate(pool), np.concatenate(targets)
+def _falling(left: float, end: float) -> float:
+    """The share of a rate that falls in a line to its share `end`, when so much of the rounds is left"""
+    return end + (1 - end) * left
 
 
 def _by_uncertainty(model: RecourseModel, points: Encoded, random: np.random.Generator) -> NDArray[np.intp]:

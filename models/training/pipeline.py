@@ -1,8 +1,8 @@
 """From a data set to a trained model: the steps that `recourse train` and a training job share.
 
-    splits = split_dataset(dataset, seed)                   encoded, and split in three (models/datasets)
-    ensemble = fit_ensemble(splits)                         the black boxes, where they are trained here
-    model = fit_model(splits, ensemble, config, queries)    the surrogate and the generator, distilled from them
+    splits = split_dataset(dataset, seed)                 encoded, and split in three (models/datasets)
+    ensemble = train_local_ensemble(...)                  the black boxes, where they are trained here (models/ensemble)
+    model = train(splits, ensemble, config, queries)      the surrogate and the generator, distilled from them
 
 `fit` does the last two in one call. Nothing here prints, reads files or knows an option of the command line: progress
 goes to the callbacks, and messages name the setting that is wrong.
@@ -18,11 +18,9 @@ from ..config import Config
 from ..data.schema import override_table
 from ..datasets.dataset import Dataset, Labelled, Splits
 from ..ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
-from ..ensemble.protocol import Ensemble
-from ..ensemble.recipes import MEMBER_NAMES, Mode
+from ..ensemble.recipes import Mode
 from ..errors import ConfigError
 from ..model import RecourseModel
-from .checkpoint import Checkpoints
 from .schedule import Report, silent
 from .train import train
 
@@ -51,41 +49,6 @@ def check_top_features(config: Config, splits: Splits) -> None:
         raise ConfigError(f"top_features is {config.top_features}, but there are only {features} features.")
 
 
-def fit_ensemble(
-    splits: Splits,
-    members: Sequence[str] = MEMBER_NAMES,
-    mode: Mode = "quick",
-    seed: int = 0,
-    on_member: Callable[[EnsembleProgress], None] | None = None,
-) -> LocalEnsemble:
-    """The black boxes, trained on the training rows alone; `on_member` is called after each fit and may raise."""
-    training = splits.training
-    return train_local_ensemble(splits.encoder, training.records, training.labels, mode, members, seed, on_member)
-
-
-def fit_model(
-    splits: Splits,
-    ensemble: Ensemble,
-    config: Config,
-    query_limit: int,
-    seed: int = 0,
-    on_step: Report = silent,
-    checkpoints: Checkpoints | None = None,
-) -> RecourseModel:
-    """The model of an ensemble that is asked at most `query_limit` times; see `train` for checkpoints."""
-    return train(
-        splits.encoder,
-        splits.training,
-        splits.validation,
-        ensemble,
-        config,
-        seed=seed,
-        query_limit=query_limit,
-        report=on_step,
-        checkpoints=checkpoints,
-    )
-
-
 def fit(
     splits: Splits,
     members: Sequence[str],
@@ -97,9 +60,10 @@ def fit(
     on_step: Report = silent,
 ) -> Fitted:
     """Train the black boxes, then the model; both learn from the training rows alone."""
-    ensemble = fit_ensemble(splits, members, mode, seed, on_member)
+    training = splits.training
+    ensemble = train_local_ensemble(splits.encoder, training.records, training.labels, mode, members, seed, on_member)
     started = perf_counter()
-    model = fit_model(splits, ensemble, config, query_limit, seed, on_step)
+    model = train(splits, ensemble, config, query_limit, seed, on_step)
     return Fitted(model, ensemble, perf_counter() - started)
 
 

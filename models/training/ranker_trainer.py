@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from ..arrays import Records, Targets
+from ..arrays import Targets
 from ..config import RankerConfig
+from ..datasets.dataset import Labelled
 from ..model import RecourseModel
 from ..networks.ranker import CandidateRanker
 from ..search.candidates import decode_points, endpoints, score_endpoints
@@ -24,27 +25,22 @@ from .schedule import set_rate, warm_cosine
 Singles = NDArray[np.float32]
 
 
-def with_ranker(
-    model: RecourseModel, training: tuple[Records, Targets], validation: tuple[Records, Targets], seed: int
-) -> RecourseModel:
-    """The model with a ranker that learned from the training split, if the validation split finds it of use
-
-    training, validation: records (n, F) and labels (n,)
-    """
+def with_ranker(model: RecourseModel, training: Labelled, validation: Labelled, seed: int) -> RecourseModel:
+    """The model with a ranker that learned from the training split, if the validation split finds it of use"""
     settings = model.config.ranker
-    ranked_model = replace(model, ranker=train_ranker(model, *training, seed))
-    if ranked_model.ranker is not None and ranking_regret(ranked_model, *validation, seed) <= settings.most_regret:
+    ranked_model = replace(model, ranker=train_ranker(model, training, seed))
+    if ranked_model.ranker is not None and ranking_regret(ranked_model, validation, seed) <= settings.most_regret:
         return ranked_model
     return replace(model, ranker=None, config=replace(model.config, ranker=replace(settings, steps=0)))
 
 
-def ranking_regret(model: RecourseModel, records: Records, labels: Targets, seed: int) -> float:
+def ranking_regret(model: RecourseModel, split: Labelled, seed: int) -> float:
     """What the objective of the best candidate loses by the ranking, at the worst of the configured cost weights
 
-    records (n, F), labels (n,): the mean over some of them
+    The mean over some records of the split
     """
     settings = model.config.ranker
-    target, feasible = _draw(model, records, labels, settings.checked, np.random.default_rng(seed))
+    target, feasible = _draw(model, split, settings.checked, np.random.default_rng(seed))
     points = endpoints(model, target, feasible, settings.candidates, seed)
     every, lost = score_endpoints(model, points, target, feasible, None), list[float]()
     penalty = model.config.search.local.change_penalty
@@ -56,25 +52,26 @@ def ranking_regret(model: RecourseModel, records: Records, labels: Targets, seed
     return max(lost)
 
 
-def train_ranker(model: RecourseModel, records: Records, labels: Targets, seed: int) -> CandidateRanker | None:
-    """records (n, F), labels (n,) of the training split; None where the settings want no ranker"""
+def train_ranker(model: RecourseModel, training: Labelled, seed: int) -> CandidateRanker | None:
+    """The ranker that learned from the training split; None where the settings want no ranker"""
     settings, encoder = model.config.ranker, model.encoder
     if not settings.steps:
         return None
-    target, feasible = _draw(model, records, labels, settings.records, np.random.default_rng(seed))
+    target, feasible = _draw(model, training, settings.records, np.random.default_rng(seed))
     ends = endpoints(model, target, feasible, settings.candidates, seed)
-    points = encoder.encode(decode_points(encoder, ends, feasible).reshape(-1, records.shape[1]))
+    decoded = decode_points(encoder, ends, feasible)
+    points = encoder.encode(decoded.reshape(-1, decoded.shape[2]))
     shares = expected_shares(model, points).astype(np.float32)
     return _fit(points.astype(np.float32), shares, settings, model.device, seed)
 
 
 def _draw(
-    model: RecourseModel, records: Records, labels: Targets, count: int, random: np.random.Generator
+    model: RecourseModel, split: Labelled, count: int, random: np.random.Generator
 ) -> tuple[Targets, FeasibleSet]:
-    """Another class (m,) and what the schema allows for each of at most `count` of records (n, F) with labels (n,)"""
-    rows, classes = random.permutation(len(records))[:count], len(model.classes)
-    target = (labels[rows] + random.integers(1, classes, size=len(rows))) % classes
-    return target, model.feasible(records[rows])
+    """Another class (m,) and what the schema allows for each of at most `count` records of the split"""
+    rows, classes = random.permutation(len(split))[:count], len(model.classes)
+    target = (split.labels[rows] + random.integers(1, classes, size=len(rows))) % classes
+    return target, model.feasible(split.records[rows])
 
 
 def _fit(points: Singles, shares: Singles, settings: RankerConfig, device: torch.device, seed: int) -> CandidateRanker:

@@ -7,13 +7,12 @@
 """
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
 
 from ..config import Config
-from ..datasets.dataset import Labelled
+from ..datasets.dataset import Labelled, Splits
 from ..device import find_device
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
@@ -27,7 +26,7 @@ from ..search.scoring import measure_density_quantiles
 from ..space.anchors import Anchors, choose_anchors
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
-from .acquisition import aggregate, distill
+from .acquisition import Acquisition, distill
 from .checkpoint import Checkpoints, all_steps
 from .feature_selection import select_features
 from .generator_trainer import GeneratorTrainer, training_boxes
@@ -40,27 +39,25 @@ from .teachers import fit_teachers
 
 
 def train(
-    encoder: Encoder,
-    training: Labelled,
-    validation: Labelled,
+    splits: Splits,
     ensemble: Ensemble,
     config: Config,
-    *,
-    seed: int = 0,
     query_limit: int | None = None,
+    seed: int = 0,
     report: Report = silent,
     checkpoints: Checkpoints | None = None,
 ) -> RecourseModel:
     """The whole method: a model that explains what `ensemble` decides.
 
-    training, validation  records (n, F) and labels (n,); of the validation split only the frontier, the density
-                          quantiles and the ranker's use are measured
-    query_limit           the most records that are put to the ensemble; by default, what distillation plans
-    report                is told every few steps how far the run is
-    checkpoints           keeps the state now and then, or goes on from a kept one, with the same bits at the end
+    splits       the training split is learned from; on the validation split only the frontier, the density quantiles
+                 and the ranker's use are measured
+    query_limit  the most records that are put to the ensemble; by default, what distillation plans
+    report       is told every few steps how far the run is
+    checkpoints  keeps the state now and then, or goes on from a kept one, with the same bits at the end
 
     The same seed gives the same model. DataError for a split that lacks a class or is empty.
     """
+    encoder, training, validation = splits.encoder, splits.training, splits.validation
     classes, device = len(encoder.schema.classes), find_device(config.device)
     if len(np.unique(training.labels)) < classes:
         raise DataError(f"The training split lacks one of the classes {', '.join(encoder.schema.classes)}.")
@@ -92,21 +89,17 @@ def train(
     state.generator = generator = GeneratorTrainer(velocity, pair, data, boxes, snapper, score, config, random)
     generator.train(surrogate, report, steps)
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), generated, seed)
-    distill(model, training.records, training.labels, meter, surrogate, generator, state.choices, report, steps)
+    acquisition = Acquisition(model, training, surrogate, state.choices)
+    distill(acquisition, meter, generator, report, steps)
     if config.distill.rounds:
-        aggregation = partial(aggregate, model, training.records, training.labels, surrogate, state.choices)
-        surrogate.finetune(aggregation, report, steps)
+        surrogate.finetune(acquisition.aggregate, report, steps)
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.queried, classes, config.surrogate.calibration_prior)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
-    learned, checked = ((split.records, split.labels) for split in (training, validation))
-    model = with_ranker(model, learned, checked, seed)
-    return replace(
-        model,
-        frontier=measure_frontier(model, validation.records, validation.labels, seed),
-        density_quantiles=measure_density_quantiles(model, validation.records, validation.labels),
-    )
+    model = with_ranker(model, training, validation, seed)
+    quantiles = measure_density_quantiles(model, validation.records, validation.labels)
+    return replace(model, frontier=measure_frontier(model, validation, seed), density_quantiles=quantiles)
 
 
 def _served(config: Config) -> Config:

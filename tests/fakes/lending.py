@@ -38,7 +38,7 @@ class Lending:
 def make_lending() -> Lending:
     """A few seconds: once a session."""
     task = make_task(loans(300, seed=3))
-    model = train(task.encoder, task.training, task.validation, Scorecards(task.encoder), TINY, seed=5)
+    model = train(task, Scorecards(task.encoder), TINY, seed=5)
     records = np.concatenate([task.test.records, task.validation.records])
     labels = np.concatenate([task.test.labels, task.validation.labels])
     refused = records[labels == model.classes.index(REFUSED)]

@@ -28,4 +28,4 @@ def tiny_model(loans_task: Task) -> RecourseModel:
     """Trained on the loans with every part: plausible models, votes, distillation, frontier."""
     config = replace(TINY, surrogate=replace(TINY.surrogate, teachers=True))
     task = loans_task
-    return train(task.encoder, task.training, task.validation, Scorecards(task.encoder), config, seed=5)
+    return train(task, Scorecards(task.encoder), config, seed=5)

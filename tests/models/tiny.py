@@ -1,6 +1,6 @@
 """Small tasks, a lender whose models are known, and networks of random weights: what the engine's tests share."""
 
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 
 from models.arrays import Records, Targets
 from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, RankerConfig, SurrogateConfig
-from models.data.frames import labels_to_codes, to_records
-from models.data.infer import infer_schema
-from models.datasets.dataset import Dataset, Labelled, split
+from models.datasets.dataset import Dataset, Splits, split_dataset
 from models.model import Calibration, RecourseModel
 from models.networks.ranker import CandidateRanker
 from models.networks.surrogate import SurrogatePair
@@ -29,23 +27,12 @@ TINY = Config(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A data set, split and encoded."""
-
-    encoder: Encoder
-    training: Labelled
-    validation: Labelled
-    test: Labelled
+Task: TypeAlias = Splits
+"""A data set, split and encoded."""
 
 
 def make_task(dataset: Dataset, seed: int = 0) -> Task:
-    schema = infer_schema(dataset.frame, dataset.label, dataset.overrides)
-    records = to_records(schema, dataset.frame)
-    labels = labels_to_codes(schema, dataset.frame[dataset.label])
-    parts = split(labels, seed)
-    chosen = [Labelled(records[rows], labels[rows]) for rows in (parts.train, parts.validation, parts.test)]
-    return Task(Encoder.fit(schema, chosen[0].records), *chosen)
+    return split_dataset(dataset, seed)
 
 
 class Scorecards:

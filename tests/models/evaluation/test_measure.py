@@ -41,7 +41,7 @@ def lab() -> Lab:
     members = train_local_ensemble(
         splits.encoder, training.records, training.labels, "quick", ("knn", "forest", "mlp"), 0
     )
-    model = train(splits.encoder, training, splits.validation, members, TINY, seed=0, query_limit=40)
+    model = train(splits, members, TINY, seed=0, query_limit=40)
     refused = model.classes.index("refused")
     records: Records = splits.test.records[splits.test.labels == refused][:COUNT]
     target = np.full(COUNT, model.classes.index("approved"))

@@ -248,7 +248,7 @@ def test_one_bad_record_does_not_fail_its_neighbours(tiny_model: RecourseModel, 
 
 def test_four_classes_reach_the_class_that_is_asked_for(blobs_task: Task) -> None:
     task, cards = blobs_task, Scorecards(blobs_task.encoder, seed=2)
-    model = train(task.encoder, task.training, task.validation, cards, TINY)
+    model = train(task, cards, TINY)
     for name in model.classes:
         found = explain(model, task.test.records[:8], target_codes(model, name, 8), config=QUICK)
         assert {each.status for each in found} <= set(Status) - {Status.ERROR}

@@ -86,7 +86,7 @@ def test_the_paper_preset_keeps_its_spectral_norms(tmp_path: Path, blobs_task: T
         distill=replace(config.distill, rounds=1, queries=4, surrogate_steps=1, generator_steps=1),
     )
     task = blobs_task
-    model = train(task.encoder, task.training, task.validation, Scorecards(task.encoder), short)
+    model = train(task, Scorecards(task.encoder), short)
     save_model(model, tmp_path / "paper")
     loaded = load_model(tmp_path / "paper")
     weights, again = model.pair.state_dict(), loaded.pair.state_dict()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from models.config import Config
-from models.training.acquisition import aggregate
+from models.training.acquisition import Acquisition
 from models.training.pseudo_labels import PseudoLabels, query_ensemble
 from models.training.surrogate_trainer import SurrogateTrainer, TrainingData
 from models.training.teachers import fit_teachers
@@ -32,7 +32,7 @@ def test_aggregation_gives_the_labels_that_a_run_from_a_checkpoint_would(blobs_t
     pseudo.add(torch.from_numpy(random.normal(size=(GIVEN, encoder.width)).astype(np.float32)))
     pseudo.fit(queried)
     assert pseudo.residuals is not None
-    aggregate(model, training.records, training.labels, surrogate, random)
+    Acquisition(model, training, surrogate, random).aggregate()
     count = min(CONFIG.acquisition.records, len(training.records))
     assert pseudo.on_policy.tolist() == list(range(GIVEN, GIVEN + count))
     again = fresh()

@@ -56,7 +56,7 @@ class Shelf:
 
 
 def run(task: Task, config: Config, lender: Scorecards, checkpoints: Checkpoints | None = None) -> RecourseModel:
-    return train(task.encoder, task.training, task.validation, lender, config, seed=4, checkpoints=checkpoints)
+    return train(task, lender, config, seed=4, checkpoints=checkpoints)
 
 
 def digest_of(model: RecourseModel, folder: Path) -> str:

@@ -98,7 +98,7 @@ def ranked_model(loans_task: Task, tiny_model: RecourseModel) -> RecourseModel:
     config = replace(tiny_model.config, ranker=RankerConfig(width=32, steps=400))
     model = replace(tiny_model, config=config, calibration=Calibration(5.0, np.array([0.0, 0.4])))
     training = loans_task.training
-    return replace(model, ranker=train_ranker(model, training.records, training.labels, seed=0))
+    return replace(model, ranker=train_ranker(model, training, seed=0))
 
 
 def test_it_follows_the_pair(loans_task: Task, ranked_model: RecourseModel) -> None:
@@ -134,15 +134,15 @@ def test_little_is_lost_by_what_it_leaves_out(loans_task: Task, ranked_model: Re
 def test_a_scout_that_hides_the_best_is_not_kept(
     loans_task: Task, ranked_model: RecourseModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learned, checked = ((split.records, split.labels) for split in (loans_task.training, loans_task.validation))
+    learned, checked = loans_task.training, loans_task.validation
     kept = with_ranker(ranked_model, learned, checked, seed=0)
     assert kept.ranker is not None and kept.config == ranked_model.config
-    assert 0 <= ranking_regret(ranked_model, *checked, seed=0) <= RankerConfig().most_regret
+    assert 0 <= ranking_regret(ranked_model, checked, seed=0) <= RankerConfig().most_regret
     assert ranked_model.ranker is not None
     liar = copy.deepcopy(ranked_model.ranker)
     with torch.no_grad():
         liar.out.weight.neg_()
-    assert ranking_regret(replace(ranked_model, ranker=liar), *checked, seed=0) > RankerConfig().most_regret
+    assert ranking_regret(replace(ranked_model, ranker=liar), checked, seed=0) > RankerConfig().most_regret
     monkeypatch.setattr(ranker_trainer, "train_ranker", lambda *_: liar)
     refused = with_ranker(ranked_model, learned, checked, seed=0)
     assert refused.ranker is None
@@ -161,8 +161,8 @@ def test_what_is_reported_comes_from_the_pair(loans_task: Task, ranked_model: Re
 
 def test_the_seed_decides_and_the_settings_may_want_none(loans_task: Task, tiny_model: RecourseModel) -> None:
     training = loans_task.training
-    first, again, other = (train_ranker(tiny_model, training.records, training.labels, seed) for seed in (1, 1, 2))
+    first, again, other = (train_ranker(tiny_model, training, seed) for seed in (1, 1, 2))
     assert first is not None and again is not None and other is not None
     assert torch.equal(first.out.weight, again.out.weight) and not torch.equal(first.out.weight, other.out.weight)
     without = replace(tiny_model, config=replace(tiny_model.config, ranker=RankerConfig(steps=0)))
-    assert train_ranker(without, training.records, training.labels, seed=0) is None
+    assert train_ranker(without, training, seed=0) is None

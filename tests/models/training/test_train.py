@@ -46,7 +46,7 @@ def small_task() -> Task:
 
 
 def train_on(task: Task, config: Config, lender: Scorecards, seed: int = 0, limit: int | None = None) -> RecourseModel:
-    return train(task.encoder, task.training, task.validation, lender, config, seed=seed, query_limit=limit)
+    return train(task, lender, config, seed=seed, query_limit=limit)
 
 
 def weights_of(model: RecourseModel) -> dict[str, torch.Tensor]:
@@ -196,7 +196,7 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
 def test_every_option_trains(small_task: Task, option: str) -> None:
     config, diary, task = OPTIONS[option](MICRO), Diary(), small_task
     lender = Scorecards(task.encoder)
-    model = train(task.encoder, task.training, task.validation, lender, config, report=diary)
+    model = train(task, lender, config, report=diary)
     assert np.isfinite(diary.figures).all()
     phases = list(dict.fromkeys(phase for phase, _, _ in diary.entries))
     ends = {"no distillation": 2, "no fine-tuning": 3}
@@ -226,7 +226,7 @@ def test_a_class_that_lacks(small_task: Task) -> None:
     rows = small_task.training.labels != 2
     training = Labelled(small_task.training.records[rows], small_task.training.labels[rows])
     with pytest.raises(DataError, match="lacks one of the classes 0, 1, 2, 3"):
-        train(small_task.encoder, training, small_task.validation, Scorecards(small_task.encoder), MICRO)
+        train(replace(small_task, training=training), Scorecards(small_task.encoder), MICRO)
 
 
 def test_an_ensemble_that_never_answers_ends_the_training(small_task: Task) -> None:
@@ -241,4 +241,4 @@ def test_an_ensemble_that_never_answers_ends_the_training(small_task: Task) -> N
 def test_an_empty_validation_split_is_refused(small_task: Task) -> None:
     nobody = Labelled(small_task.validation.records[:0], small_task.validation.labels[:0])
     with pytest.raises(DataError, match="validation split has no record"):
-        train(small_task.encoder, small_task.training, nobody, Scorecards(small_task.encoder), MICRO)
+        train(replace(small_task, validation=nobody), Scorecards(small_task.encoder), MICRO)
