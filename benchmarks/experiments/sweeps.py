@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import get_args
 
+import benchmarks.experiments.proxies  # noqa: F401 - makes the loss know them
 from benchmarks.experiments.answers import answer, figures
 from benchmarks.experiments.bench import Bench
 from benchmarks.experiments.experiment import COST, REAL, VALIDITY, Experiment, Measure, Measured, Scope

@@ -2,35 +2,24 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree._tree import Tree
 
 from ..arrays import Codes, Encoded, Probabilities
-from .member import load_estimator, require_every_class, save_estimator
-
-FILE = "forest.skops"
-TRUSTED = ("sklearn.tree._tree.Tree",)
+from .member import SkopsMember, require_every_class
 
 
-@dataclass(frozen=True)
-class Forest:
+class Forest(SkopsMember):
     """A fitted random forest."""
 
-    name: ClassVar[str] = "forest"
-    model: RandomForestClassifier
+    name, kind = "forest", RandomForestClassifier
+    trusted = ("sklearn.tree._tree.Tree",)
 
     @cached_property
     def _trees(self) -> list[Tree]:
         return [estimator.tree_ for estimator in self.model.estimators_]
-
-    @property
-    def width(self) -> int:
-        """D"""
-        return int(self.model.n_features_in_)
 
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K); the same sum as the library's, without a thread pool for every call."""
@@ -39,13 +28,6 @@ class Forest:
         for tree in self._trees:
             total += tree.predict(points)
         return total / len(self._trees)
-
-    def save(self, folder: Path) -> None:
-        save_estimator(self.model, folder / FILE)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Forest":
-        return cls(load_estimator(folder / FILE, RandomForestClassifier, TRUSTED))
 
 
 @dataclass(frozen=True, slots=True)

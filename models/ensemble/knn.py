@@ -1,42 +1,26 @@
 """k nearest neighbours."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from ..arrays import Codes, Encoded, Probabilities
-from .member import load_estimator, require_every_class, save_estimator
+from .member import SkopsMember, require_every_class
 
-FILE = "knn.skops"
 LEAF = 120  # the fastest of 15 to 400 on Adult
-TRUSTED = ("sklearn.metrics._dist_metrics.EuclideanDistance64", "sklearn.neighbors._kd_tree.KDTree")
 
 
-@dataclass(frozen=True)
-class Knn:
+class Knn(SkopsMember):
     """A fitted k-nearest-neighbour vote."""
 
-    name: ClassVar[str] = "knn"
-    model: KNeighborsClassifier
-
-    @property
-    def width(self) -> int:
-        """D"""
-        return int(self.model.n_features_in_)
+    name, kind = "knn", KNeighborsClassifier
+    trusted = ("sklearn.metrics._dist_metrics.EuclideanDistance64", "sklearn.neighbors._kd_tree.KDTree")
 
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         return np.asarray(self.model.predict_proba(x), dtype=np.float64)
-
-    def save(self, folder: Path) -> None:
-        save_estimator(self.model, folder / FILE)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Knn":
-        return cls(load_estimator(folder / FILE, KNeighborsClassifier, TRUSTED))
 
 
 @dataclass(frozen=True, slots=True)

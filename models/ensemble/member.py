@@ -5,8 +5,9 @@ drawn by class, so that a rare class is never lost. scikit-learn models are kept
 but the ones that the caller names. skops is imported where it is needed, because it takes more than a second.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -88,28 +89,48 @@ def _shuffled(y: Codes, seed: int) -> list[Rows]:
     return [generator.permutation(np.flatnonzero(y == code)) for code in np.unique(y)]
 
 
-Estimator = TypeVar("Estimator")
+@dataclass(frozen=True)
+class SkopsMember:
+    """What members share that are one scikit-learn model: it is kept in a skops file under the member's name.
 
+    kind     its class; the file must hold one
+    trusted  the types in it that skops does not know
+    """
 
-def save_estimator(estimator: object, path: Path) -> None:
-    import skops.io
+    name: ClassVar[str]
+    kind: ClassVar[type]
+    trusted: ClassVar[tuple[str, ...]] = ()
+    model: Any
 
-    skops.io.dump(estimator, path)
+    @property
+    def width(self) -> int:
+        """D"""
+        return int(self.model.n_features_in_)
 
+    def save(self, folder: Path) -> None:
+        import skops.io
 
-def load_estimator(path: Path, kind: type[Estimator], trusted: tuple[str, ...]) -> Estimator:
-    """The estimator in the file, which is a `kind` made of the types that skops knows and the `trusted` ones."""
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
+        skops.io.dump(self.model, folder / f"{self.name}.skops")
 
-    if not path.is_file():
-        raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
-    try:
-        estimator = skops.io.load(path, trusted=list(trusted))
-    except UntrustedTypesFoundException as error:
-        raise ArtifactError(f"The model file '{path}' holds types that are not allowed: {error}") from error
-    except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, EOFError) as error:
-        raise ArtifactError(f"The model file '{path}' is damaged ({error}); train the ensemble anew.") from error
-    if not isinstance(estimator, kind):
-        raise ArtifactError(f"The model file '{path}' holds a {type(estimator).__name__}, not a {kind.__name__}.")
-    return estimator
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        return cls(cls.read(folder))
+
+    @classmethod
+    def read(cls, folder: Path) -> object:
+        """The model in the folder; ArtifactError where its file is missing or damaged, or holds something else."""
+        import skops.io
+        from skops.io.exceptions import UntrustedTypesFoundException
+
+        path = folder / f"{cls.name}.skops"
+        if not path.is_file():
+            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
+        try:
+            model = skops.io.load(path, trusted=list(cls.trusted))
+        except UntrustedTypesFoundException as error:
+            raise ArtifactError(f"The model file '{path}' holds types that are not allowed: {error}") from error
+        except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, EOFError) as error:
+            raise ArtifactError(f"The model file '{path}' is damaged ({error}); train the ensemble anew.") from error
+        if not isinstance(model, cls.kind):
+            raise ArtifactError(f"The model file '{path}' holds a {type(model).__name__}, not a {cls.kind.__name__}.")
+        return model

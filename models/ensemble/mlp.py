@@ -2,8 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -11,23 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from ..arrays import Codes, Encoded, Probabilities
-from .member import load_estimator, require_every_class, save_estimator
-
-FILE = "mlp.skops"
-TRUSTED = ("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",)
+from .member import SkopsMember, require_every_class
 
 
-@dataclass(frozen=True)
-class Mlp:
+class Mlp(SkopsMember):
     """A fitted perceptron."""
 
-    name: ClassVar[str] = "mlp"
-    model: MLPClassifier
-
-    @property
-    def width(self) -> int:
-        """D"""
-        return int(self.model.n_features_in_)
+    name, kind = "mlp", MLPClassifier
+    trusted = ("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",)
 
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
@@ -40,13 +29,6 @@ class Mlp:
             return np.asarray(softmax(output, axis=1))
         positive = expit(output[:, 0])
         return np.stack([1.0 - positive, positive], axis=1)
-
-    def save(self, folder: Path) -> None:
-        save_estimator(self.model, folder / FILE)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Mlp":
-        return cls(load_estimator(folder / FILE, MLPClassifier, TRUSTED))
 
 
 @dataclass(frozen=True, slots=True)

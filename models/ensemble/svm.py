@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,15 @@ from sklearn.svm import SVC
 
 from ..arrays import Codes, Encoded, Probabilities
 from ..errors import ArtifactError
-from .member import load_estimator, require_every_class, save_estimator, stratified_rows
+from .member import SkopsMember, require_every_class, stratified_rows
 
-FILE = "svm.skops"
 SLOPE_FILE = "svm.json"
 CALIBRATION_ROWS = 3000
 BLOCK = 500  # rows of one kernel matrix, to bound its memory
 
 
 @dataclass(frozen=True)
-class Svm:
+class Svm(SkopsMember):
     """A fitted SVC and the slope that turns its decision into a probability.
 
     softmax(slope * decision) with one positive slope and no intercept, so that the most probable class is the one that
@@ -31,26 +30,20 @@ class Svm:
     deprecated.
     """
 
-    name: ClassVar[str] = "svm"
-    model: SVC
+    name, kind = "svm", SVC
     slope: float
-
-    @property
-    def width(self) -> int:
-        """D"""
-        return int(self.model.n_features_in_)
 
     def predict_proba(self, x: Encoded) -> Probabilities:
         """x (n, D) -> (n, K)"""
         return np.asarray(softmax(self.slope * _decision(self.model, x), axis=1))
 
     def save(self, folder: Path) -> None:
-        save_estimator(self.model, folder / FILE)
+        SkopsMember.save(self, folder)
         (folder / SLOPE_FILE).write_text(json.dumps({"slope": self.slope}))
 
     @classmethod
     def load(cls, folder: Path) -> "Svm":
-        return cls(load_estimator(folder / FILE, SVC, ()), _read_slope(folder / SLOPE_FILE))
+        return cls(cls.read(folder), _read_slope(folder / SLOPE_FILE))
 
 
 @dataclass(frozen=True, slots=True)

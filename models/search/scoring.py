@@ -16,7 +16,7 @@ from torch import Tensor
 from ..arrays import Encoded, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks
-from ..networks.density import density_score, trust_threshold
+from ..networks.density import pair_density, trust_threshold
 from ..networks.gradients import forward, forward_with_autograd, forward_with_pullback
 from ..networks.surrogate import SurrogateOutput
 
@@ -47,7 +47,7 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
             outputs = forward(model.pair, x)
-            votes, dense = _share(target_logit(model, outputs, y)), _density(outputs, y)
+            votes, dense = _share(target_logit(model, outputs, y)), pair_density(outputs, y)
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
     return Scores(agreement, density)
@@ -91,7 +91,7 @@ def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets)
         with torch.inference_mode():
             outputs, pullback = with_pullback(model.pair, x)
             logit, others = _logit_and_others(model, outputs, y)
-            dense, votes = _density(outputs, y), _share(logit)
+            dense, votes = pair_density(outputs, y), _share(logit)
             gradient = pullback(_target_slope(model, others, y))
         size = rows.stop - rows.start
         scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
@@ -102,10 +102,6 @@ def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets)
 def _share(logit: Tensor) -> Tensor:
     """The sigmoid of logit (B,). Not torch's own: with AVX-512 it rounds the last B modulo 32 numbers differently."""
     return 1 / (1 + torch.exp(-logit))
-
-
-def _density(outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
-    return torch.minimum(density_score(outputs[0].logits, target), density_score(outputs[1].logits, target))
 
 
 def target_logit(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+import benchmarks.experiments.proxies  # noqa: F401 - makes the loss know disc2
 from models.arrays import Records
 from models.config import Config
 from models.datasets.synthetic import four_blobs

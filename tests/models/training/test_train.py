@@ -8,6 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+import benchmarks.experiments.proxies  # noqa: F401 - makes the loss know disc2, knn and lof
 from models.arrays import Records
 from models.config import Config, DistillConfig, ResidualConfig, TeacherConfig
 from models.datasets.dataset import Labelled

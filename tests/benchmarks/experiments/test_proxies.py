@@ -8,9 +8,10 @@ import torch
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from torch import Tensor
 
+from benchmarks.experiments.proxies import NEIGHBORS
 from models.config import DensityProxy, NoiseConfig
 from models.errors import ConfigError
-from models.networks.density import NEIGHBORS, Score, draw_noise, make_proxy
+from models.networks.density import Score, draw_noise, make_proxy
 from models.networks.surrogate import MemberOutput
 
 DATA = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 0.3, 0.5, 2.0])
