@@ -162,14 +162,13 @@ def _evaluate(order: EvaluateOrder, settings: "TrainSettings") -> Measured:
         splits = split_dataset(dataset, seed)
         check_top_features(config, splits)
         notes().print(f"{dataset.name}, seed {seed}")
-        measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, cost_weights=(), seed=seed)
+        measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, seed=seed)
         with one_thread(), Bars(notes()) as bars:
             fitted = fit(splits, settings.members, settings.mode, config, limit, seed, bars.ensemble, bars.report)
             bars.wait("measuring")
-            parts = (splits.training, splits.validation, splits.test)
             groups = _others(splits, fitted.ensemble, settings, seed) if order.survival else None
             seconds = fitted.train_seconds
-            found = evaluate(fitted.model, fitted.ensemble, *parts, measure, train_seconds=seconds, groups=groups)
+            found = evaluate(fitted.model, fitted.ensemble, splits, measure, seconds, groups)
         runs.append(Run(seed, found.qualities, found.survival))
     return Measured(dataset.name, settings, published, tuple(runs))
 

@@ -17,15 +17,15 @@ from rich.console import Console
 
 from benchmarks.quality.report import draw_picture, write_report
 from benchmarks.quality.run import parse_seeds, run_job
-from benchmarks.quality.summary import Job, Store
+from benchmarks.quality.summary import Job, Outcome, Store
 from benchmarks.store import CACHE, RESULTS, Places, write_whole
 from models.errors import RecourseError
-from models.evaluation.evaluation import PUBLISHED, Evaluation
+from models.evaluation.evaluation import PUBLISHED
 
 REPORT_FILE, PICTURE_FILE = "QUALITY.md", "quality.png"
 
-Run = Callable[[Job], Evaluation]
-Outcome = tuple[Job, Evaluation | RecourseError]
+Run = Callable[[Job], Outcome]
+Ended = tuple[Job, Outcome | RecourseError]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def complete(
     jobs: Sequence[Job],
     store: Store,
-    run_all: Callable[[Sequence[Job]], Iterator[Outcome]],
+    run_all: Callable[[Sequence[Job]], Iterator[Ended]],
     console: Console,
     fresh: bool,
 ) -> int:
@@ -68,7 +68,7 @@ def complete(
     return failures
 
 
-def in_workers(run: Run, workers: int, jobs: Sequence[Job]) -> Iterator[Outcome]:
+def in_workers(run: Run, workers: int, jobs: Sequence[Job]) -> Iterator[Ended]:
     """Each job in a process of its own kind, `workers` at a time; an error that is ours to explain is an outcome."""
     with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(run, job): job for job in jobs}

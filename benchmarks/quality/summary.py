@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.store import made_from, read_rows, write_rows
 from models.ensemble.recipes import Mode
-from models.evaluation.evaluation import Evaluation, MeasuredPoint, Method, Published, Quality
+from models.evaluation.evaluation import Method, Published, Quality
 
 QUALITY_FILE = "quality.json"
 FRONTIER_FILE = "quality-frontier.json"
@@ -28,6 +28,24 @@ class Job:
     seed: int
     ensemble: Mode
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """One cost weight (price) on the test split: what the surrogate's search then costs and how well it holds."""
+
+    price: float
+    cost: float
+    validity: float
+    unanimity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run measured: the three methods, and the frontier of the first."""
+
+    qualities: tuple[Quality, ...]
+    frontier: tuple[MeasuredPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +76,12 @@ class Store:
     def finished(self, job: Job) -> bool:
         return any(row.job == job for row in self.qualities)
 
-    def put(self, job: Job, evaluation: Evaluation) -> None:
+    def put(self, job: Job, outcome: Outcome) -> None:
         """Keep a run; quality.json is written last, because it says what is finished."""
         self.qualities = [row for row in self.qualities if not _same_place(row.job, job)]
         self.frontier = [row for row in self.frontier if not _same_place(row.job, job)]
-        self.qualities += [QualityRow(job, quality) for quality in evaluation.qualities]
-        self.frontier += [FrontierRow(job, point) for point in evaluation.frontier]
+        self.qualities += [QualityRow(job, quality) for quality in outcome.qualities]
+        self.frontier += [FrontierRow(job, point) for point in outcome.frontier]
         write_rows(self.folder / FRONTIER_FILE, (asdict(row.job) | asdict(row.point) for row in self.frontier))
         write_rows(self.folder / QUALITY_FILE, (asdict(row.job) | asdict(row.quality) for row in self.qualities))
 

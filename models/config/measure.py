@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from .checks import Count, NotNegative, Settings, Size, positive
-from .search import FrontierConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,6 @@ class EvaluationConfig(Settings):
     oracle_records      how many of them verified search and the oracle answer
     max_queries         what verified search may ask for each record
     cost_budget         the mean cost that the surrogate's search is set to, by its cost weight; None: as it is
-    cost_weights        the weights whose cost and validity are measured; none of them is fine
-    frontier_records    so many of the test records are answered at each of them
     standard_errors     so many standard errors of a cost budget are left over: other records may cost more
     weight_records      so many records of the validation split set the weight for a budget
     outlier_points      LOF and isolation forest see a sample of so many training points
@@ -59,8 +56,6 @@ class EvaluationConfig(Settings):
     oracle_records: Size = 200
     max_queries: Size = 10
     cost_budget: Annotated[float | None, positive] = None
-    cost_weights: tuple[float, ...] = FrontierConfig().cost_weights
-    frontier_records: Size = 500
     seed: int = 0
     standard_errors: NotNegative = 1.0
     weight_records: Size = 4000

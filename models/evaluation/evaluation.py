@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Records, Targets
-from ..config import EvaluationConfig, SearchConfig
+from ..config import EvaluationConfig, OracleConfig, SearchConfig
 from ..data.records import check_record
-from ..datasets.dataset import Labelled
+from ..datasets.dataset import Labelled, Splits
 from ..ensemble.meter import QueryMeter
 from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import votes
@@ -59,22 +59,11 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredPoint:
-    """One cost weight (price) on the test split: what the surrogate's search then costs and how well it holds."""
-
-    price: float
-    cost: float
-    validity: float
-    unanimity: float
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The three methods, the frontier of the first, and the survival of each by group, where groups were given."""
+    """The three methods, and the survival of each by group, where groups were given."""
 
     qualities: tuple[Quality, ...]
-    frontier: tuple[MeasuredPoint, ...]
-    survival: tuple[Mapping[str, float], ...] = ()
+    survival: tuple[Mapping[str, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +81,7 @@ class Cases:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
+class Answers:
     """Counterfactuals (n, F), the queries of each (n,) and the seconds that all took."""
 
     records: Records
@@ -103,28 +92,25 @@ class _Answers:
 def evaluate(
     model: RecourseModel,
     ensemble: Ensemble,
-    training: Labelled,
-    validation: Labelled,
-    test: Labelled,
-    config: EvaluationConfig | None = None,
-    *,
+    splits: Splits,
+    config: EvaluationConfig,
     train_seconds: float = 0.0,
     groups: Mapping[str, Group] | None = None,
 ) -> Evaluation:
-    """The model against the ensemble that it was distilled from; `training` is what both learned from
+    """The model against the ensemble that it was distilled from; both learned from the training split
 
     groups  models that nobody asked (survival.py): which share of them accepts the answers of each method
     """
-    config = config or EvaluationConfig()
-    cases = choose_cases(ensemble, test, config.records, config.seed)
-    judge = _Judge(model, ensemble, fit_detectors(model.encoder.encode(training.records), config), train_seconds)
-    free = _free_search(model, ensemble, validation, config)
+    cases = choose_cases(ensemble, splits.test, config.records, config.seed)
+    detectors = fit_detectors(model.encoder.encode(splits.training.records), config)
+    judge = _Judge(model, ensemble, detectors, train_seconds)
+    free = _free_search(model, ensemble, splits.validation, config)
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
     found = (
-        _search(model, cases, free, ensemble),
-        _search(model, few, verified, ensemble),
-        _limit(model, few, ensemble, training),
+        search_answers(model, cases, free, ensemble),
+        search_answers(model, few, verified, ensemble),
+        oracle_answers(model, few, ensemble, splits.training),
     )
     qualities = (
         judge.quality("densityflow", cases, found[0], free.cost_weight),
@@ -132,9 +118,7 @@ def evaluate(
         judge.quality("oracle", few, found[2], None),
     )
     others = tuple(_survival(groups or {}, cases.first(len(each.records)), each.records) for each in found)
-    some = cases.first(config.frontier_records)
-    points = tuple(judge.measured_point(some, price, config.seed) for price in config.cost_weights)
-    return Evaluation(qualities, points, others)
+    return Evaluation(qualities, others)
 
 
 def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> Cases:
@@ -168,14 +152,14 @@ def _free_search(
     return SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=config.seed)
 
 
-def _search(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: Ensemble) -> _Answers:
+def search_answers(model: RecourseModel, cases: Cases, config: SearchConfig, ensemble: Ensemble) -> Answers:
     """One timed call for all cases; the meter holds the ensemble to what the config allows."""
     meter = QueryMeter(ensemble, config.max_queries * len(cases))
     started = perf_counter()
     found = explain(model, cases.records, cases.target, None, config, meter)
     seconds = perf_counter() - started
     queries = np.array([explanation.queries for explanation in found], dtype=np.float64)
-    return _Answers(answered_records(model.encoder, cases.records, found), queries, seconds)
+    return Answers(answered_records(model.encoder, cases.records, found), queries, seconds)
 
 
 def answered_records(encoder: Encoder, records: Records, found: list[Explanation]) -> Records:
@@ -194,13 +178,15 @@ def _survival(groups: Mapping[str, Group], cases: Cases, answers: Records) -> Ma
     return {name: float(each.mean()) for name, each in shares.items()}
 
 
-def _limit(model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled) -> _Answers:
+def oracle_answers(
+    model: RecourseModel, cases: Cases, ensemble: Ensemble, training: Labelled, config: OracleConfig | None = None
+) -> Answers:
     """The oracle, which may change what the model may change."""
     feasible = model.feasible(cases.records)
     started = perf_counter()
-    found = oracle(ensemble, model.encoder, training.records, feasible, cases.target, labels=training.labels)
+    found = oracle(ensemble, model.encoder, training.records, feasible, cases.target, config, training.labels)
     seconds = perf_counter() - started
-    return _Answers(found.records, np.full(len(cases), found.queries / len(cases)), seconds)
+    return Answers(found.records, np.full(len(cases), found.queries / len(cases)), seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +198,10 @@ class _Judge:
     detectors: OutlierDetectors
     train_seconds: float
 
-    def quality(self, method: Method, cases: Cases, answers: _Answers, price: float | None) -> Quality:
+    def quality(self, method: Method, cases: Cases, answers: Answers, price: float | None) -> Quality:
         encoder = self.model.encoder
-        points, agreed = encoder.encode(answers.records), self._votes(answers.records, cases.target)
+        points = encoder.encode(answers.records)
+        agreed = votes(self.ensemble.predict_proba(answers.records), cases.target)
         return Quality(
             method=method,
             validity=float(agreed.mean()),
@@ -231,17 +218,6 @@ class _Judge:
             records=len(cases),
             price=price,
         )
-
-    def measured_point(self, cases: Cases, price: float, seed: int) -> MeasuredPoint:
-        config = SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=seed)
-        answers = _search(self.model, cases, config, self.ensemble).records
-        agreed, encoder = self._votes(answers, cases.target), self.model.encoder
-        paid = cost(encoder.encode(answers), encoder.encode(cases.records))
-        return MeasuredPoint(price, float(paid.mean()), float(agreed.mean()), float(agreed.all(axis=0).mean()))
-
-    def _votes(self, records: Records, target: Targets) -> NDArray[np.bool_]:
-        """records (n, F), target (n,) -> (m, n)"""
-        return votes(self.ensemble.predict_proba(records), target)
 
 
 @dataclass(frozen=True, slots=True)

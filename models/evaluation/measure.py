@@ -10,8 +10,6 @@ The last tells a person, on a handful of records, how much better an answer coul
 `models.evaluation.evaluation`, whose oracle asks as often as it likes.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,19 +25,9 @@ from ..search.local_search import count_changes
 from ..search.scoring import score_points
 from ..search.search import explain
 from ..space.encoding import cost
-from .evaluation import answered_records
-from .oracle import oracle
+from .evaluation import Cases, answered_records, oracle_answers, search_answers
 
 UNANIMOUS = 1.0 - 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The records (n, F), their targets (n,), and the answers (n, F) that the surrogate alone gave to them."""
-
-    records: Records
-    target: Targets
-    unverified: Records
 
 
 def measure(
@@ -60,25 +48,33 @@ def measure(
         metrics["expected"] = _expected(model, *chosen) | {"records": len(rows), "answered": float(solved.mean())}
         metrics["verified"] = _verify(ensemble, chosen[0][: config.checks], chosen[2][: config.checks])
     if config.oracle_records:
-        compared = slice(config.oracle_records)
-        sample = Sample(records[compared], target[compared], answers[compared])
-        metrics["beside_oracle"] = beside_oracle(model, splits.training, ensemble, sample, config, seed)
+        cases = Cases(records, target).first(config.oracle_records)
+        metrics["beside_oracle"] = beside_oracle(model, splits.training, ensemble, cases, answers, config, seed)
     return metrics
 
 
 def beside_oracle(
-    model: RecourseModel, training: Labelled, ensemble: Ensemble, sample: Sample, config: MeasureConfig, seed: int
+    model: RecourseModel,
+    training: Labelled,
+    ensemble: Ensemble,
+    cases: Cases,
+    unverified: Records,
+    config: MeasureConfig,
+    seed: int,
 ) -> dict[str, object]:
-    """Validity, unanimity and cost of each way; {"skipped": why} where the queries did not suffice."""
-    count = len(sample.records)
+    """Validity, unanimity and cost of each way; {"skipped": why} where the queries did not suffice.
+
+    unverified (n, F): the answers of the surrogate alone, those to the cases first
+    """
+    count, search = len(cases), SearchConfig(max_queries=config.verified_queries, seed=seed)
     meter = QueryMeter(ensemble, count * config.queries_each)
     try:
         answers = {
-            "unverified": sample.unverified,
-            "verified": _verified(model, meter, sample, config, seed),
-            "oracle": _oracle(model, training, meter, sample, config),
+            "unverified": unverified[:count],
+            "verified": search_answers(model, cases, search, meter).records,
+            "oracle": oracle_answers(model, cases, meter, training, bounded_oracle(config, count)).records,
         }
-        figures = {name: _figures(model, meter, sample, found) for name, found in answers.items()}
+        figures = {name: _figures(model, meter, cases, found) for name, found in answers.items()}
     except QueryLimitError as error:
         return {"skipped": str(error)}
     limit, ours = figures["oracle"]["cost"], figures["verified"]["cost"]
@@ -128,26 +124,10 @@ def _verify(ensemble: Ensemble, answers: Records, target: Targets) -> dict[str, 
     return {"records": len(share), "agreement": float(share.mean()), "unanimous": float((share == 1.0).mean())}
 
 
-def _verified(model: RecourseModel, meter: QueryMeter, sample: Sample, config: MeasureConfig, seed: int) -> Records:
-    """As POST /explain answers that may ask the ensemble for each record."""
-    search = SearchConfig(max_queries=config.verified_queries, seed=seed)
-    found = explain(model, sample.records, sample.target, None, search, meter)
-    return answered_records(model.encoder, sample.records, found)
-
-
-def _oracle(
-    model: RecourseModel, training: Labelled, meter: QueryMeter, sample: Sample, config: MeasureConfig
-) -> Records:
-    """It may change what the model may change."""
-    feasible = model.feasible(sample.records)
-    bounded = bounded_oracle(config, len(sample.records))
-    return oracle(meter, model.encoder, training.records, feasible, sample.target, bounded, training.labels).records
-
-
-def _figures(model: RecourseModel, meter: QueryMeter, sample: Sample, answers: Records) -> dict[str, float]:
+def _figures(model: RecourseModel, meter: QueryMeter, cases: Cases, answers: Records) -> dict[str, float]:
     """answers (n, F) -> their means, the votes as the ensemble gives them"""
-    share = agreement(meter.predict_proba(answers), sample.target)
-    paid = cost(model.encoder.encode(answers), model.encoder.encode(sample.records))
+    share = agreement(meter.predict_proba(answers), cases.target)
+    paid = cost(model.encoder.encode(answers), model.encoder.encode(cases.records))
     return {
         "validity": float(share.mean()),
         "unanimity": float(np.mean(share >= UNANIMOUS)),

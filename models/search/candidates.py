@@ -7,6 +7,7 @@ training. Their endpoints are decoded, and measured as they are reported: on the
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from .scoring import LogitGradient, Scores, score_points, score_with_gradients
 
 AHEAD = 2 * BLOCK
 """The gradients at up to so many points are computed with their scores."""
-Endpoints = NDArray[np.float32]
+Endpoints = NDArray[np.floating[Any]]
 """(n, c, D) points that are not decoded yet; single precision is enough, since decoding takes them to a grid."""
 
 
@@ -126,7 +127,11 @@ def generate(
 
 
 def score_endpoints(
-    model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
+    model: RecourseModel,
+    points: Endpoints,
+    target: Targets,
+    feasible: FeasibleSet,
+    cost_weight: Floats | None = None,
 ) -> Candidates:
     """What points (n, c, D) stand for, measured; with cost_weight (n,) only the most promising, if there is a ranker"""
     landed = _landed(model, points, target, feasible, cost_weight)
@@ -155,12 +160,16 @@ def generate_with_origin(
 
 
 def _landed(
-    model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet, cost_weight: Floats | None
+    model: RecourseModel,
+    points: Endpoints,
+    target: Targets,
+    feasible: FeasibleSet,
+    cost_weight: Floats | None,
 ) -> Records:
     """The records that points (n, c, D) stand for (n, c, F); with cost_weight (n,) the most promising of them"""
     if cost_weight is not None and model.ranker is not None and model.config.search.use_ranker:
-        origin = model.encoder.encode(feasible.origin)
-        chosen = top_candidates(model.ranker, model.snapper, points, origin, target, cost_weight, model.config.ranker)
+        origin, ends = model.encoder.encode(feasible.origin), points.astype(np.float32, copy=False)
+        chosen = top_candidates(model.ranker, model.snapper, ends, origin, target, cost_weight, model.config.ranker)
         points = np.take_along_axis(points, chosen[..., None], axis=1)
     return decode_points(model.encoder, points, feasible)
 

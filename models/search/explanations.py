@@ -20,7 +20,7 @@ from .answers import Binding, Change, Counterfactual, Diagnosis, Explanation, St
 from .candidates import Candidates
 from .local_search import best_of_each_feature
 from .scoring import is_trusted, typicality
-from .verification import Verified
+from .verification import Verification
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Answer:
     """
 
     chosen: Candidates
-    verified: Verified | None
+    verified: Verification | None
     queries: NDArray[np.intp]
     changed: NDArray[np.bool_]
     better: NDArray[np.bool_]

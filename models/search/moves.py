@@ -1,7 +1,8 @@
 """The moves of local search: every change of one feature, what it would lead to, and whether it is allowed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,34 +118,13 @@ class MoveContext:
         origin_value = feasible.origin[:, j]
         listed = (level < 0) | feasible.levels[:, j, np.maximum(level, 0)]
         opened = feasible.movable[:, j] & np.where(moves.back, feasible.own_fits()[:, j], listed)
-        origin_filled = np.where(np.isnan(origin_value), encoder.fill[j], origin_value)
-        origin_point = encoder.encode(feasible.origin)
-        return cls(
-            moves,
-            config,
-            feasible.origin,
-            origin_point,
-            origin_value,
-            origin_filled,
-            feasible.lower[:, j],
-            feasible.upper[:, j],
-            opened,
-        )
+        filled = np.where(np.isnan(origin_value), encoder.fill[j], origin_value)
+        point, lower, upper = encoder.encode(feasible.origin), feasible.lower[:, j], feasible.upper[:, j]
+        return cls(moves, config, feasible.origin, point, origin_value, filled, lower, upper, opened)
 
     def rows(self, rows: NDArray[np.intp]) -> "MoveContext":
-        lower, upper, opened = self.lower[rows], self.upper[rows], self.opened[rows]
-        origin_value, origin_filled = self.origin_value[rows], self.origin_filled[rows]
-        return MoveContext(
-            self.moves,
-            self.config,
-            self.origin[rows],
-            self.origin_point[rows],
-            origin_value,
-            origin_filled,
-            lower,
-            upper,
-            opened,
-        )
+        parts: dict[str, Any] = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return replace(self, **parts)
 
 
 def proposals(encoder: Encoder, context: MoveContext, here: Records) -> Records:

@@ -7,7 +7,6 @@ plenty, random directions have a share in the shrinking: they find what the surr
 together, one candidate each in a round, so that the ensemble sees batches.
 """
 
-from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
@@ -19,33 +18,11 @@ from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..model import RecourseModel
 from ..space.feasible import FeasibleSet
-from .candidates import Candidates, measure
+from .candidates import Candidates, score_endpoints
 from .local_search import count_changes, moves_of
 
 TOLERANCE = 1e-9
 """Shares of votes and costs that differ by less are equal."""
-
-
-@dataclass(frozen=True, eq=False)
-class Verified:
-    """What was asked, and the best that was found (n, 1).
-
-    found      (n,)    whether the agreement was reached
-    votes      (m, n)  of the best; answered (m, n) says whose
-    agreement  (n,)    of the best, NaN where nothing was asked
-    unchanged  (n,)    the agreement of the record as it is, NaN where that was not asked
-    queries    (n,)    how many records were put to the ensemble
-    charged    (n,)    how many of them were new to it, and cost a query
-    """
-
-    found: NDArray[np.bool_]
-    best: Candidates
-    votes: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
-    agreement: Floats
-    unchanged: Floats
-    queries: NDArray[np.intp]
-    charged: NDArray[np.intp]
 
 
 def verify(
@@ -57,7 +34,7 @@ def verify(
     ensemble: Ensemble,
     wanted: float,
     limit: NDArray[np.intp],
-) -> Verified:
+) -> "Verification":
     """The cheapest candidate that was found to have the agreement `wanted`, or the one that came nearest to it.
 
     levels (n, L) by rising expected agreement; fallbacks (n, s), other candidates; at most limit (n,) queries a record
@@ -69,11 +46,20 @@ def verify(
     search.bisect(levels)
     search.try_fallbacks(fallbacks)
     search.shrink()
-    return search.result()
+    return search
 
 
 class Verification:
-    """The verified search of n records as it goes: it proposes candidates, asks, and accepts what is better."""
+    """The verified search of n records: it proposes candidates, asks, and accepts what is better.
+
+    best       (n, 1)  the best that was found
+    found      (n,)    whether the agreement was reached
+    votes      (m, n)  of the best; answered (m, n) says whose
+    agreement  (n,)    of the best, NaN where nothing was asked
+    unchanged  (n,)    the agreement of the record as it is, NaN where that was not asked
+    queries    (n,)    how many records were put to the ensemble
+    charged    (n,)    how many of them were new to it, and cost a query
+    """
 
     def __init__(
         self,
@@ -106,10 +92,6 @@ class Verification:
     def may_ask(self) -> NDArray[np.bool_]:
         """Whose queries are not used up (n,)"""
         return self.queries < self.limit
-
-    def result(self) -> Verified:
-        kept = self.votes, self.answered, self.agreement, self.unchanged
-        return Verified(self.found, self.best, *kept, self.queries, self.charged)
 
     def bisect(self, levels: Candidates) -> None:
         """Bisect levels (n, L): what lies at `low` or below fails, what lies at `high` or above holds."""
@@ -226,15 +208,8 @@ def _ways_back(model: RecourseModel, best: Candidates, target: Targets, feasible
     """From best (n, 1): single-feature moves, and points on the straight way back to the record (n, c)"""
     shares = np.array(model.config.search.verification.way_back)
     origin, end = model.encoder.encode(feasible.origin)[:, None], best.points
-    straight = _measured(model, origin + shares[None, :, None] * (end - origin), target, feasible)
+    straight = score_endpoints(model, origin + shares[None, :, None] * (end - origin), target, feasible)
     return straight.beside(moves_of(model, best, target, feasible))
-
-
-def _measured(model: RecourseModel, points: Floats, target: Targets, feasible: FeasibleSet) -> Candidates:
-    """points (n, c, D) decoded within what is feasible, and measured (n, c)"""
-    count, each, width = points.shape
-    decoded = model.encoder.decode(points.reshape(-1, width), feasible=feasible.repeat(each))
-    return measure(model, decoded.reshape(count, each, -1), target, model.encoder.encode(feasible.origin))
 
 
 def random_directions(
@@ -247,7 +222,7 @@ def random_directions(
     length = np.linalg.norm(step, axis=2, keepdims=True)
     aside = _unit(step) + _random_steps(step.shape[2], config, random)
     kept = np.repeat(np.array(config.kept), config.directions // len(config.kept))[:, None]
-    return _measured(model, origin + kept * length * _unit(aside), target, feasible)
+    return score_endpoints(model, origin + kept * length * _unit(aside), target, feasible)
 
 
 def _random_steps(width: int, config: VerificationConfig, random: np.random.Generator) -> Floats:

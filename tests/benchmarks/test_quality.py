@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.quality.__main__ import Outcome, complete, main
+from benchmarks.quality.__main__ import Ended, complete, main
 from benchmarks.quality.cache import TRAINING, TrainingCache, source_digest
 from benchmarks.quality.report import METHODS, draw_picture, write_report
 from benchmarks.quality.run import config_for, parse_seeds, run_job
@@ -18,6 +18,8 @@ from benchmarks.quality.summary import (
     QUALITY_FILE,
     FrontierRow,
     Job,
+    MeasuredPoint,
+    Outcome,
     Store,
     Summary,
     mark,
@@ -31,7 +33,7 @@ from models.config import fast
 from models.datasets.dataset import split_dataset
 from models.datasets.synthetic import four_blobs
 from models.errors import ArtifactError, DataError
-from models.evaluation.evaluation import PUBLISHED, Evaluation, MeasuredPoint, Method, Published, Quality
+from models.evaluation.evaluation import PUBLISHED, Method, Published, Quality
 from tests.models.tiny import TINY
 
 MEMBERS = ("knn", "mlp")
@@ -42,19 +44,19 @@ def quality(method: Method, validity: float = 0.9, cost: float = 1.0, unanimity:
     return Quality(method, validity, unanimity, cost, 1.5, 2.5, 0.4, 1.1, 0.45, 7, 480, 12.0, 200, 0.2)
 
 
-def evaluated(validity: float = 0.9, cost: float = 1.0) -> Evaluation:
+def evaluated(validity: float = 0.9, cost: float = 1.0) -> Outcome:
     frontier = (MeasuredPoint(0.1, cost, validity, 0.5), MeasuredPoint(0.5, cost / 2, validity / 2, 0.1))
-    return Evaluation(tuple(quality(method, validity, cost) for method in METHODS), frontier)
+    return Outcome(tuple(quality(method, validity, cost) for method in METHODS), frontier)
 
 
 class Runner:
     """Answers every job at once and remembers which ones it was given."""
 
-    def __init__(self, answer: Callable[[Job], Evaluation | DataError]) -> None:
+    def __init__(self, answer: Callable[[Job], Outcome | DataError]) -> None:
         self.answer = answer
         self.ran: list[Job] = []
 
-    def __call__(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def __call__(self, jobs: Sequence[Job]) -> Iterator[Ended]:
         for job in jobs:
             self.ran.append(job)
             yield job, self.answer(job)
@@ -91,7 +93,7 @@ def test_another_number_of_records_is_another_run_and_takes_the_place_of_the_old
 def test_every_run_is_on_disk_before_the_next_one_ends_and_a_failed_one_is_tried_again(tmp_path: Path) -> None:
     seen: list[int] = []
 
-    def answer(job: Job) -> Evaluation | DataError:
+    def answer(job: Job) -> Outcome | DataError:
         path = tmp_path / QUALITY_FILE
         seen.append(len(json.loads(path.read_text())) if path.exists() else 0)
         return DataError("no rows") if job.seed == 1 else evaluated()

@@ -9,14 +9,14 @@ from models.config import EvaluationConfig, SearchConfig
 from models.data.records import check_record
 from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation.evaluation import Evaluation, choose_cases, evaluate
+from models.evaluation.evaluation import Cases, Evaluation, answered_records, choose_cases, evaluate
 from models.evaluation.outliers import fit_detectors
 from models.model import Calibration, RecourseModel
 from models.search.search import explain
 from models.space.encoding import Encoder, cost
 from tests.models.tiny import TINY, Scorecards, Task, random_model
 
-CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, cost_weights=(), seed=3)
+CONFIG = EvaluationConfig(records=25, oracle_records=10, max_queries=4, seed=3)
 
 
 def alike(encoder: Encoder) -> Scorecards:
@@ -37,12 +37,13 @@ def as_labelled_by(ensemble: Scorecards, part: Labelled) -> Labelled:
 def evaluation(loans_task: Task, tiny_model: RecourseModel) -> Evaluation:
     ensemble = alike(loans_task.encoder)
     config = replace(CONFIG, cost_budget=budget_of(tiny_model))
-    return evaluate(tiny_model, ensemble, *parts(ensemble, loans_task), config, train_seconds=7.5)
+    return evaluate(tiny_model, ensemble, relabelled(ensemble, loans_task), config, train_seconds=7.5)
 
 
-def parts(ensemble: Scorecards, task: Task) -> tuple[Labelled, Labelled, Labelled]:
+def relabelled(ensemble: Scorecards, task: Task) -> Task:
     """The three splits; the last two as the scorecards label them."""
-    return task.training, as_labelled_by(ensemble, task.validation), as_labelled_by(ensemble, task.test)
+    validation, test = (as_labelled_by(ensemble, split) for split in (task.validation, task.test))
+    return replace(task, validation=validation, test=test)
 
 
 def budget_of(model: RecourseModel) -> float:
@@ -120,15 +121,23 @@ def test_a_budget_sets_the_dial_where_the_validation_cases_just_meet_it(
     loans_task: Task, tiny_model: RecourseModel
 ) -> None:
     ensemble = alike(loans_task.encoder)
-    training, validation, test = parts(ensemble, loans_task)
+    splits = relabelled(ensemble, loans_task)
     budget = budget_of(tiny_model)
     config = replace(CONFIG, cost_budget=budget, oracle_records=2, max_queries=1)
-    price = evaluate(tiny_model, ensemble, training, validation, test, config).qualities[0].price
+    price = evaluate(tiny_model, ensemble, splits, config).qualities[0].price
     assert price is not None
     # The validation split in the place of the test split, all of its cases: what the dial was set on.
-    everyone = replace(config, records=500, cost_budget=None, cost_weights=(price, price / 1.3))
-    kept, dear = evaluate(tiny_model, ensemble, training, validation, validation, everyone).frontier
-    assert EvaluationConfig().standard_errors > 0 and kept.cost < budget < dear.cost
+    cases = choose_cases(ensemble, splits.validation, 500, CONFIG.seed)
+    kept, dear = (mean_cost(tiny_model, cases, weight) for weight in (price, price / 1.3))
+    assert EvaluationConfig().standard_errors > 0 and kept < budget < dear
+
+
+def mean_cost(model: RecourseModel, cases: Cases, cost_weight: float) -> float:
+    """What the surrogate's answers cost at this weight."""
+    config = SearchConfig(cost_weight=cost_weight, min_expected_agreement=0.0, seed=CONFIG.seed)
+    found = explain(model, cases.records, cases.target, None, config)
+    answers = answered_records(model.encoder, cases.records, found)
+    return float(cost(model.encoder.encode(answers), model.encoder.encode(cases.records)).mean())
 
 
 def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: Task) -> None:
@@ -137,8 +146,8 @@ def test_a_record_without_an_answer_counts_as_unchanged_and_refused(loans_task: 
     certain = replace(model, calibration=Calibration(0.0, np.array([0.0, 50.0])))
     known = as_labelled_by(ensemble, loans_task.test)
     test = Labelled(known.records[known.labels == 0], known.labels[known.labels == 0])
-    config = replace(CONFIG, cost_weights=(), oracle_records=1)
-    quality = evaluate(certain, ensemble, loans_task.training, test, test, config).qualities[0]
+    config = replace(CONFIG, oracle_records=1)
+    quality = evaluate(certain, ensemble, replace(loans_task, validation=test, test=test), config).qualities[0]
     assert (quality.cost, quality.sparsity, quality.validity, quality.unanimity) == (0, 0, 0, 0)
 
 
@@ -163,7 +172,7 @@ def test_settings_are_checked() -> None:
 
 def test_without_a_budget_the_search_keeps_its_own_dial(loans_task: Task, tiny_model: RecourseModel) -> None:
     ensemble = alike(loans_task.encoder)
-    config = EvaluationConfig(records=2, oracle_records=1, max_queries=1, cost_weights=())
-    found = evaluate(tiny_model, ensemble, *parts(ensemble, loans_task), config)
+    config = EvaluationConfig(records=2, oracle_records=1, max_queries=1)
+    found = evaluate(tiny_model, ensemble, relabelled(ensemble, loans_task), config)
     assert [quality.price for quality in found.qualities] == [SearchConfig().cost_weight, None, None]
-    assert found.frontier == ()
+    assert found.survival == ({}, {}, {})

@@ -11,8 +11,8 @@ from models.datasets.dataset import Splits, split_dataset
 from models.datasets.loans import loans
 from models.ensemble.local import LocalEnsemble, train_local_ensemble
 from models.ensemble.meter import QueryMeter
-from models.evaluation.evaluation import answered_records
-from models.evaluation.measure import Sample, beside_oracle, bounded_oracle, measure
+from models.evaluation.evaluation import Cases, answered_records
+from models.evaluation.measure import beside_oracle, bounded_oracle, measure
 from models.evaluation.oracle import oracle
 from models.model import RecourseModel
 from models.search.search import explain
@@ -31,7 +31,8 @@ class Lab:
     splits: Splits
     members: LocalEnsemble
     model: RecourseModel
-    sample: Sample
+    cases: Cases
+    unverified: Records
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +47,12 @@ def lab() -> Lab:
     records: Records = splits.test.records[splits.test.labels == refused][:COUNT]
     target = np.full(COUNT, model.classes.index("approved"))
     found = explain(model, records, target, None, SearchConfig())
-    return Lab(splits, members, model, Sample(records, target, answered_records(model.encoder, records, found)))
+    return Lab(splits, members, model, Cases(records, target), answered_records(model.encoder, records, found))
 
 
 def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
     meter = QueryMeter(lab.members, 10_000)
-    found = beside_oracle(lab.model, lab.splits.training, meter, lab.sample, CONFIG, seed=0)
+    found = beside_oracle(lab.model, lab.splits.training, meter, lab.cases, lab.unverified, CONFIG, seed=0)
     assert found["records"] == COUNT
     assert found["queries"] == meter.spent <= COUNT * CONFIG.queries_each
     for way in ("unverified", "verified", "oracle"):
@@ -65,20 +66,20 @@ def test_the_three_ways_are_measured_on_the_same_records(lab: Lab) -> None:
 
 
 def test_the_bounded_oracle_keeps_its_limit_the_constraints_and_most_of_the_quality(lab: Lab) -> None:
-    sample, encoder, training = lab.sample, lab.splits.encoder, lab.splits.training
-    allowed = compile_constraints(encoder.schema, Constraints(), sample.records)
+    cases, encoder, training = lab.cases, lab.splits.encoder, lab.splits.training
+    allowed = compile_constraints(encoder.schema, Constraints(), cases.records)
     bounded = bounded_oracle(CONFIG, COUNT)
-    few = oracle(lab.members, encoder, training.records, allowed, sample.target, bounded, training.labels)
-    free = oracle(lab.members, encoder, training.records, allowed, sample.target, None, training.labels)
+    few = oracle(lab.members, encoder, training.records, allowed, cases.target, bounded, training.labels)
+    free = oracle(lab.members, encoder, training.records, allowed, cases.target, None, training.labels)
     assert few.queries <= COUNT * CONFIG.oracle_queries
-    assert not violations(encoder.schema, sample.records, few.records, allowed).any()
+    assert not violations(encoder.schema, cases.records, few.records, allowed).any()
     assert few.agreement.mean() >= free.agreement.mean() - 0.05
 
 
 @pytest.mark.parametrize("limit", [0, 5, COUNT * (1 + CONFIG.verified_queries)])
 def test_too_few_queries_are_said_and_never_passed(lab: Lab, limit: int) -> None:
     meter = QueryMeter(lab.members, limit)
-    found = beside_oracle(lab.model, lab.splits.training, meter, lab.sample, CONFIG, seed=0)
+    found = beside_oracle(lab.model, lab.splits.training, meter, lab.cases, lab.unverified, CONFIG, seed=0)
     assert meter.spent <= limit
     assert "skipped" in found or found["queries"] == meter.spent
     if limit == 0:

@@ -8,7 +8,7 @@ from models.arrays import Records
 from models.config import VerificationConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates, measure
-from models.search.verification import Verified, random_directions, verify
+from models.search.verification import Verification, random_directions, verify
 from models.space.feasible import FeasibleSet
 from tests.fakes.plane import Boundary, linear_model, plane
 from tests.models.tiny import feasible_by_schema
@@ -38,7 +38,7 @@ def beyond(least: float) -> Boundary:
 
 def verified(
     model: RecourseModel, levels: Candidates, fallbacks: Candidates, boxes: Boundary, limit: int, wanted: float = 1.0
-) -> Verified:
+) -> Verification:
     return verify(model, levels, fallbacks, YES, at_home(model), boxes, wanted, np.array([limit]))
 
 
