@@ -12,6 +12,7 @@ from benchmarks.quality.cache import TrainingCache
 from benchmarks.quality.run import config_for
 from benchmarks.quality.summary import Job
 from benchmarks.store import Places
+from benchmarks.survival.families import all_families
 from models.arrays import Records
 from models.config import Config, EvaluationConfig
 from models.data.frames import labels_to_codes, to_records
@@ -127,7 +128,7 @@ class Material:
         later = None
         if (frame := self._frames[1]) is not None:
             later = Labelled(to_records(self._schema, frame), labels_to_codes(self._schema, frame[self._schema.label]))
-        return other_models(self.free, self.asked, self._fit, self.seed, later, self.settings.ensembles)
+        return other_models(self.free, self.asked, self._fit, self.seed, later, self.settings.ensembles, all_families)
 
     def _fit(self, rows: Labelled, seed: int) -> LocalEnsemble:
         return self._cache.ensemble(self._job(seed), replace(self.free, training=rows))

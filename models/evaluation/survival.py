@@ -6,7 +6,7 @@ models, none of which is ever shown to the engine:
 a  other seeds
 b  80% of the training rows, drawn without repeats
 c  training and validation rows
-d  other families: boosting by leaves (LightGBM), a spline GAM, logistic regression, TabM
+d  other families: a spline GAM and logistic regression; in benchmarks/survival also boosting by leaves and TabM
 e  time: models of later rows, where a data set has them
 
 A model that votes like an asked one on more than 99.5% of the test rows is dropped, since it would count a vote twice;
@@ -15,19 +15,17 @@ so is one that is not equally good: its accuracy has to lie within .03 of those 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Protocol, Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 from threadpoolctl import threadpool_limits
-from torch.nn import functional
 
-from ..arrays import Codes, Encoded, Floats, Probabilities, Records, Targets
+from ..arrays import Floats, Records, Targets
 from ..datasets.dataset import Labelled, Splits
 from ..ensemble.protocol import Ensemble
 from ..ensemble.votes import votes
@@ -46,14 +44,8 @@ Fit: TypeAlias = Callable[[Labelled, int], Ensemble]
 """Training rows and a seed -> an ensemble of the same recipes as the asked one"""
 
 
-class Classifier(Protocol):
-    """What is asked of a family: scikit-learn's interface"""
-
-    def fit(self, x: Encoded, y: Codes) -> Self: ...
-
-    def predict_proba(self, x: Encoded) -> Probabilities:
-        """x (n, D) -> (n, K)"""
-        ...
+Families: TypeAlias = Callable[[int], dict[str, ClassifierMixin]]
+"""A seed -> a classifier of each family of group d, by its name, not fitted yet"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +71,7 @@ class OtherFamilies:
     """Fitted classifiers of other families behind one encoder; implements Ensemble."""
 
     encoder: Encoder
-    models: Mapping[str, Classifier]
+    models: Mapping[str, ClassifierMixin]
 
     @property
     def member_names(self) -> tuple[str, ...]:
@@ -96,8 +88,23 @@ class OtherFamilies:
             return np.stack([model.predict_proba(points) for model in self.models.values()])
 
 
+def plain_families(seed: int) -> dict[str, ClassifierMixin]:
+    """Those of scikit-learn; benchmarks/survival/families.py has more."""
+    splines = SplineTransformer(SPLINES, knots="quantile", extrapolation="linear")
+    return {
+        "logistic": LogisticRegression(max_iter=2000),
+        "spline-gam": make_pipeline(splines, LogisticRegression(C=0.3, max_iter=2000)),
+    }
+
+
 def other_models(
-    splits: Splits, asked: Ensemble, fit: Fit, seed: int, later: Labelled | None = None, ensembles: int = ENSEMBLES
+    splits: Splits,
+    asked: Ensemble,
+    fit: Fit,
+    seed: int,
+    later: Labelled | None = None,
+    ensembles: int = ENSEMBLES,
+    families: Families = plain_families,
 ) -> dict[str, Group]:
     """The groups a to d, and e where there are later rows; `seed` is that of the asked ensemble"""
     training, validation = splits.training, splits.validation
@@ -109,7 +116,7 @@ def other_models(
         "a": [fit(training, each) for each in seeds],
         "b": [fit(share_of(training, ROWS_OF_B, each), each) for each in seeds],
         "c": [fit(more, each) for each in seeds],
-        "d": [fit_families(splits.encoder, training, seed)],
+        "d": [fit_families(splits.encoder, training, families(seed))],
     }
     groups = {name: equally_good(name, each, asked, splits.test, splits.test) for name, each in made.items()}
     if later is not None:
@@ -127,75 +134,11 @@ def share_of(rows: Labelled, share: float, seed: int) -> Labelled:
     return Labelled(rows.records[chosen], rows.labels[chosen])
 
 
-def fit_families(encoder: Encoder, rows: Labelled, seed: int) -> OtherFamilies:
-    """One model of each family of group d; two of them only where their packages are installed (the extra `dev`)"""
+def fit_families(encoder: Encoder, rows: Labelled, families: Mapping[str, ClassifierMixin]) -> OtherFamilies:
+    """One model of each family of group d"""
     x, y = encoder.encode(rows.records), rows.labels
-    splines = SplineTransformer(SPLINES, knots="quantile", extrapolation="linear")
-    families: dict[str, Classifier] = {
-        "logistic": LogisticRegression(max_iter=2000),
-        "spline-gam": make_pipeline(splines, LogisticRegression(C=0.3, max_iter=2000)),
-    }
-    if find_spec("lightgbm") is not None:
-        families["lightgbm"] = _boosting_by_leaves(150, 15, 0.05, seed)
-        families["lightgbm-small"] = _boosting_by_leaves(80, 7, 0.1, seed)
-    if find_spec("tabm") is not None:
-        families["tabm"] = TabM(seed)
     with threadpool_limits(limits=1):
         return OtherFamilies(encoder, {name: model.fit(x, y) for name, model in families.items()})
-
-
-def _boosting_by_leaves(trees: int, leaves: int, rate: float, seed: int) -> "Classifier":
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(
-        n_estimators=trees,
-        num_leaves=leaves,
-        learning_rate=rate,
-        subsample=0.8,
-        subsample_freq=1,
-        random_state=seed,
-        n_jobs=1,
-        verbosity=-1,
-    )
-
-
-class TabM:
-    """A network that is many networks at once (Gorishniy et al., 2025), with few settings of its own."""
-
-    steps, batch = 800, 256
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def fit(self, x: Encoded, y: Codes) -> "TabM":
-        import tabm
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            points, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
-            self._net = tabm.TabM.make(
-                n_num_features=x.shape[1], d_out=int(y.max()) + 1, k=16, d_block=96, n_blocks=2, dropout=0.1
-            )
-            optimizer = torch.optim.AdamW(self._net.parameters(), lr=2e-3, weight_decay=3e-4)
-            self._net.train()
-            for _ in range(self.steps):
-                rows = torch.randint(len(points), (self.batch,))
-                logits = self._net(points[rows])
-                wanted = labels[rows][:, None].expand(logits.shape[:2])
-                loss = functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
-                optimizer.zero_grad()
-                torch.autograd.backward(loss)
-                optimizer.step()
-        self._net.eval()
-        return self
-
-    def predict_proba(self, x: Encoded) -> Probabilities:
-        """x (n, D) -> (n, K), the mean of the networks"""
-        points = torch.from_numpy(x.astype(np.float32))
-        with torch.inference_mode():
-            shares = [self._net(part).softmax(dim=2).mean(dim=1) for part in torch.split(points, 4096)]
-            mean: Probabilities = torch.cat(shares).double().numpy()
-        return mean
 
 
 def equally_good(name: str, ensembles: Sequence[Ensemble], asked: Ensemble, shared: Labelled, own: Labelled) -> Group:

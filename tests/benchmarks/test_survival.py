@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.store import Places
 from benchmarks.survival.__main__ import main
+from benchmarks.survival.families import TabM
 from benchmarks.survival.figures import measure
 from benchmarks.survival.material import Material, Settings
 from benchmarks.survival.methods import CLIMB, METHODS, WithMargin
 from models.arrays import Records
-from models.evaluation.survival import TabM
 from tests.models.tiny import TINY
 
 KEYS = (

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.survival.families import TabM, all_families
 from models.arrays import Records
 from models.datasets.dataset import Labelled, Splits, split_dataset
 from models.datasets.synthetic import four_blobs
 from models.evaluation.survival import (
     Group,
-    TabM,
     equally_good,
     fit_families,
     other_models,
@@ -79,7 +79,7 @@ def test_every_group_is_trained_on_its_own_rows() -> None:
         seen.append((len(part), seed))
         return Cuts((0.0, 0.1), splits.encoder.schema.classes)
 
-    groups = other_models(splits, Cuts((0.0,), splits.encoder.schema.classes), fit, 7, later=splits.test, ensembles=2)
+    groups = other_models(splits, Cuts((0.0,), splits.encoder.schema.classes), fit, 7, splits.test, 2, all_families)
     whole, both = len(splits.training), len(splits.training) + len(splits.validation)
     some, late = round(0.8 * whole), round(0.8 * len(splits.test))
     assert [pytest.approx(size, abs=4) for size in (whole, whole, some, some, both, both, late, late)] == [
@@ -92,7 +92,7 @@ def test_every_group_is_trained_on_its_own_rows() -> None:
 
 def test_the_families_learn_and_are_the_same_for_the_same_seed() -> None:
     splits = split_dataset(four_blobs(), 0)
-    one, same = (fit_families(splits.encoder, splits.training, 0) for _ in range(2))
+    one, same = (fit_families(splits.encoder, splits.training, all_families(0)) for _ in range(2))
     said = one.predict_proba(splits.test.records)
     assert said.shape == (len(one.member_names), len(splits.test), len(one.classes))
     assert np.array_equal(said, same.predict_proba(splits.test.records))
