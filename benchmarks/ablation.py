@@ -104,7 +104,7 @@ PARTS: Mapping[str, Part] = {
         trained=False,
     ),
     "random directions": Part(
-        ("models/search/verification.py:_gain_with_directions _measured random_directions _random_steps _unit",),
+        ("models/search/verification.py:_gain_with_directions random_directions _random_steps _unit",),
         switch(search__use_random_directions=False),
         trained=False,
     ),

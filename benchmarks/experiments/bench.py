@@ -16,8 +16,7 @@ from models.datasets import load
 from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
-from models.evaluation.evaluation import PUBLISHED, Cases, choose_cases
-from models.evaluation.outliers import OutlierDetectors, fit_detectors
+from models.evaluation.evaluation import PUBLISHED, Cases, OutlierDetectors, choose_cases, fit_detectors
 from models.model import RecourseModel
 from models.search.frontier import cost_weight_within
 from models.search.scoring import score_points

@@ -25,8 +25,7 @@ from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES
 from models.ensemble.votes import votes
 from models.errors import DataError, MissingDataError
-from models.evaluation.evaluation import Cases
-from models.evaluation.outliers import OutlierDetectors, fit_detectors
+from models.evaluation.evaluation import Cases, OutlierDetectors, fit_detectors
 from models.evaluation.survival import ENSEMBLES, Group, other_models
 from models.model import RecourseModel
 

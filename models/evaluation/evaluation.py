@@ -12,8 +12,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import IsolationForest
+from sklearn.neighbors import LocalOutlierFactor
 
-from ..arrays import Records, Targets
+from ..arrays import Encoded, Records, Targets
 from ..config import EvaluationConfig, OracleConfig, SearchConfig
 from ..data.records import check_record
 from ..datasets.dataset import Labelled, Splits
@@ -28,7 +30,6 @@ from ..search.local_search import count_changes
 from ..search.search import explain
 from ..space.encoding import Encoder, cost
 from .oracle import oracle
-from .outliers import OutlierDetectors, fit_detectors
 from .survival import Group, survival
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
@@ -187,6 +188,41 @@ def oracle_answers(
     found = oracle(ensemble, model.encoder, training.records, feasible, cases.target, config, training.labels)
     seconds = perf_counter() - started
     return Answers(found.records, np.full(len(cases), found.queries / len(cases)), seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class OutlierDetectors:
+    """How unusual a record is, to detectors that know nothing of the method (paper, Table "plausibility").
+
+    LOF and an isolation forest, fitted to training points; the lower a score, the more usual the point.
+    """
+
+    local: LocalOutlierFactor
+    forest: IsolationForest
+
+    def lof(self, points: Encoded) -> NDArray[np.float64]:
+        """points (n, D) -> local outlier factors (n,); about 1 is usual"""
+        factors: NDArray[np.float64] = -self.local.score_samples(points)
+        return factors
+
+    def isolation(self, points: Encoded) -> NDArray[np.float64]:
+        """points (n, D) -> anomaly scores (n,) from 0 to 1"""
+        scores: NDArray[np.float64] = -self.forest.score_samples(points)
+        return scores
+
+
+def fit_detectors(points: Encoded, config: EvaluationConfig) -> OutlierDetectors:
+    """points (n, D) of the training split.
+
+    LOF is fitted to distinct points: where a point occurs more often than a neighbourhood is large, its density has no
+    bound, and the factor of anything beside it neither.
+    """
+    random = np.random.default_rng(config.seed)
+    sample = points[np.sort(random.permutation(len(points))[: config.outlier_points])]
+    distinct = np.unique(sample, axis=0)
+    neighbours = min(config.outlier_neighbours, len(distinct) - 1)
+    local = LocalOutlierFactor(n_neighbors=neighbours, novelty=True)
+    return OutlierDetectors(local.fit(distinct), IsolationForest(random_state=config.seed).fit(sample))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from models.config import EvaluationConfig, SearchConfig
 from models.data.records import check_record
 from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation.evaluation import Cases, Evaluation, answered_records, choose_cases, evaluate
-from models.evaluation.outliers import fit_detectors
+from models.evaluation.evaluation import Cases, Evaluation, answered_records, choose_cases, evaluate, fit_detectors
 from models.model import Calibration, RecourseModel
 from models.search.search import explain
 from models.space.encoding import Encoder, cost
