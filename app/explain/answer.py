@@ -67,9 +67,13 @@ class DiagnosisAnswer(BaseModel):
 
 
 class PointAnswer(BaseModel):
-    """A point on the way to an answer."""
+    """A point on the way to an answer: the first is the record, the last the answer."""
 
-    time: float
+    stage: Literal["record", "flow", "local_search", "answer"] = Field(
+        description="The record itself; then the flow's path that ended nearest to the answer; then what local search "
+        "and verification changed after it, a few features at a time; the answer."
+    )
+    time: float = Field(description="Its place on the way, from 0 to 1 in equal steps.")
     record: SkipValidation[dict[str, RawValue]]
     cost: float
     expected_agreement: float
@@ -86,7 +90,9 @@ class FoundAnswer(BaseModel):
         [], description="What to know of the record: a sentence for each number beyond those of the training data."
     )
     counterfactuals: list[CounterfactualAnswer]
-    trajectory: list[PointAnswer] | None = Field(None, description="Only where it was asked for.")
+    trajectory: list[PointAnswer] | None = Field(
+        None, description="The way to the first answer, where it was asked for."
+    )
 
 
 class KeptAnswer(BaseModel):

@@ -131,7 +131,7 @@ class ExplainOptions(Body):
     )
     candidates: int = Field(default=30, ge=1, le=1000, description="Starting points of the search.")
     seed: int = Field(default=0, ge=0, le=2**63 - 1, description="The same seed gives the same answers.")
-    trajectory: bool = Field(default=False, description="Whether the path of each first answer is told.")
+    trajectory: bool = Field(default=False, description="Whether the way to each first answer is told.")
     deadline_ms: DeadlineMs = None
 
     def search_config(self) -> SearchConfig:

@@ -13,11 +13,10 @@ from benchmarks.experiments.methods import RIVALS, rival_answers
 from benchmarks.experiments.pictures import COLOURS, panels, save
 from benchmarks.experiments.tables import mean_curve
 from models.arrays import Records
-from models.data.records import check_record
 from models.ensemble.votes import votes
 from models.evaluation.evaluation import Cases
 from models.search.scoring import score_points
-from models.search.trajectory import trace
+from models.search.trajectory import flow_paths
 
 METHODS = ("product_mip", "ceflow", "betarce", "argument", "densityflow")
 SHOWN = 12
@@ -31,9 +30,7 @@ def ways(bench: Bench, cases: Cases) -> tuple[Answers, Records]:
     answers = answer(bench, model, search, cases)
     feasible = model.feasible(cases.records)
     points = bench.encoder.encode(answers.records)
-    traces = trace(model, cases.target, feasible, points, search.candidates, search.seed)
-    way = [[check_record(bench.encoder.schema, point.record)[0] for point in points] for points in traces]
-    return answers, np.array(way)
+    return answers, flow_paths(model, cases.target, feasible, points, search.candidates, search.seed)
 
 
 def _show_ways(bench: Bench, method: str) -> Measured:

@@ -78,8 +78,9 @@ class Diagnosis(Typed):
 
 
 class Point(Typed):
-    """A point on the way to an answer; time goes from 0 to 1."""
+    """A point on the way to an answer, at equal times from 0 to 1. stage: record, flow, local_search or answer."""
 
+    stage: str = ""
     time: float
     record: dict[str, Value]
     cost: float

@@ -175,7 +175,7 @@ class SearchMethodConfig(Settings):
     least_typicality       an answer that is less typical than this is not trusted
     named_constraints      how many constraints a diagnosis names at most
     least_gain             what a constraint's removal must bring in expected agreement to be named
-    path_points            a path that is shown has at least so many steps
+    path_points            a path of the flow that is shown has at least so many steps, what follows it at most so many
     """
 
     section: ClassVar[str] = "search."

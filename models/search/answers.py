@@ -94,10 +94,24 @@ class Explanation:
     notices: tuple[str, ...] = ()
 
 
+class Stage(StrEnum):
+    """What a point on the way to an answer is."""
+
+    RECORD = "record"
+    """The applicant's own record, where the way begins."""
+    FLOW = "flow"
+    """A point of the flow's path that ended nearest to the answer."""
+    LOCAL_SEARCH = "local_search"
+    """On from there, some of what local search and verification changed."""
+    ANSWER = "answer"
+    """The answer, where the way ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class PathPoint:
-    """One point on the way: time from 0 to 1, the decoded record, its cost and expected agreement."""
+    """One point on the way: its place in it from 0 to 1, the decoded record, its cost and expected agreement."""
 
+    stage: Stage
     time: float
     record: dict[str, Value]
     cost: float

@@ -107,16 +107,18 @@ function votes(found, lost) {
 function journey(points, best) {
   const chart = make("div", { class: "chart small" });
   draw(chart, () => {
-    const [main, , , , good, card] = palette();
+    const [main, second, , , good, card] = palette();
+    const bend = Math.max(0, points.findLastIndex((p) => p.stage === "record" || p.stage === "flow"));
+    const line = (part, name, color) => ({ x: part.map((p) => p.time), y: part.map((p) => p.expected_agreement), customdata: part.map((p) => p.cost), mode: "lines+markers", name, line: { color, width: 3 }, marker: { size: 7 }, hovertemplate: "%{y:.0%} expected to accept, change of size %{customdata:.2f}<extra></extra>" });
     return {
       traces: [
-        { x: points.map((p) => p.time), y: points.map((p) => p.expected_agreement), customdata: points.map((p) => p.cost), mode: "lines+markers", name: "the search", line: { color: main, width: 3 }, marker: { size: 7 }, hovertemplate: "%{y:.0%} expected to accept, change of size %{customdata:.2f}<extra></extra>" },
-        { x: [1], y: [best.expected_agreement], customdata: [best.cost], mode: "markers", name: "the answer, after polishing", marker: { size: 13, color: good, line: { width: 2, color: card } }, cliponaxis: false, hovertemplate: "the answer: %{y:.0%} expected, change of size %{customdata:.2f}<extra></extra>" },
+        line(points.slice(bend), "then shortened", second), line(points.slice(0, bend + 1), "the search", main),
+        { x: [1], y: [best.expected_agreement], customdata: [best.cost], mode: "markers", name: "the answer", marker: { size: 13, color: good, line: { width: 2, color: card } }, cliponaxis: false, hovertemplate: "the answer: %{y:.0%} expected, change of size %{customdata:.2f}<extra></extra>" },
       ],
-      text: `Along the way the expected share of models that accept goes from ${percent(points[0].expected_agreement)} to ${percent(points.at(-1).expected_agreement)}; the answer has ${percent(best.expected_agreement)}.`,
+      text: `Along the way the expected share of models that accept goes from ${percent(points[0].expected_agreement)}, as things are, to ${percent(best.expected_agreement)} at the answer.`,
       layout: { key: true, hovermode: "closest", xaxis: { tickvals: [0, 0.5, 1], ticktext: ["today", "half way", "there"], range: [-0.02, 1.04] }, yaxis: { tickformat: ".0%", range: [0, 1.04], title: { text: "expected to accept" } } },
     };
   });
   return make("div", { class: "card" }, make("h3", {}, "The way there"),
-    make("p", { class: "hint" }, "The search moves the record step by step; changes that are not needed are then put back and the rest is shortened, as long as enough models accept."), chart);
+    make("p", { class: "hint" }, "From the applicant's own record the search moves step by step; changes that are not needed are then put back and the rest is shortened, up to the answer."), chart);
 }

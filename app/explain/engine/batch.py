@@ -257,7 +257,7 @@ def _answer(model: RecourseModel, ready: ReadyTask, found: Sequence[Explanation]
 def _trajectories(
     model: RecourseModel, ready: ReadyTask, found: Sequence[Explanation]
 ) -> dict[int, tuple[PathPoint, ...]]:
-    """The path of each first counterfactual, by the record's position."""
+    """The way to each first counterfactual, by the record's position."""
     places = [place for place in range(len(ready.rows)) if found[place].counterfactuals]
     if not places:
         return {}
@@ -265,6 +265,6 @@ def _trajectories(
         check_record(model.encoder.schema, found[place].counterfactuals[0].record) for place in places
     ]
     chosen, request = np.array(places, dtype=np.intp), ready.task.request
-    answers = model.encoder.encode(np.concatenate(ends))
-    paths = trace(model, ready.target[chosen], ready.feasible.rows(chosen), answers, request.candidates, request.seed)
+    answers, feasible = np.concatenate(ends), ready.feasible.rows(chosen)
+    paths = trace(model, ready.target[chosen], feasible, answers, request.candidates, request.seed)
     return dict(zip(ready.rows[chosen].tolist(), paths, strict=True))

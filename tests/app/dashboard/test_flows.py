@@ -87,6 +87,11 @@ def test_where_an_answer_lies_against_the_trust_region(page: Page, house: House)
     fill_in(page, dict(house.answered()))
     page.get_by_label("How many of the models must accept?").select_option("0.6")
     page.get_by_role("button", name="Find what could change").click()
+    way = page.get_by_label(re.compile("the expected share .* as things are, to .* at the answer"))
+    expect(way).to_be_visible()
+    curves = way.evaluate("(chart) => chart.data.map((curve) => [curve.name, curve.x.at(0), curve.x.at(-1)])")
+    (_, bend, end), (_, start, same), (answer, *_) = curves
+    assert (start, same, end, answer) == (0, bend, 1, "the answer"), "from the record to the answer, without a gap"
     gauge = page.get_by_role("img", name=re.compile("who were accepted are less typical")).first
     expect(gauge).to_be_visible()
     told = re.match(r"(\d+)% of the real applicants", str(gauge.get_attribute("aria-label")))

@@ -28,7 +28,7 @@ from app.explain.engine.versions import LoadedVersion
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from models.arrays import Records, Targets
-from models.config import SearchConfig, SearchMethodConfig
+from models.config import SearchConfig
 from models.data.records import Value
 from models.ensemble.protocol import Ensemble
 from models.ensemble.votes import beta_lower_bound
@@ -79,8 +79,34 @@ def test_an_answer_is_the_same_alone_and_in_a_crowd(lender: OneLender, lending: 
         assert lender.loads == 1
         document = json.loads(alone[0][0])
         assert set(document) == {"status", "error", "queries", "diagnosis", "notices", "counterfactuals"}
-        assert len(json.loads(alone[6][0])["trajectory"]) == SearchMethodConfig().path_points + 1
+        assert len(json.loads(alone[6][0])["trajectory"]) > 2
 
+    run(lender, work)
+
+
+def test_each_trajectory_starts_at_the_record_and_ends_at_the_answer(
+    lender: OneLender, lending: Lending, ledger: Ledger
+) -> None:
+    few = lending.refused[:20]
+    wishes: list[dict[str, object]] = [{}, {"immutable": ["income", "housing"]}, {"ranges": {"loan_months": [12, 60]}}]
+    tasks = [lender.task(few, queries, trajectory=True, k=2, constraints=each) for queries in (0, 5) for each in wishes]
+
+    async def work(explainer: ResidentExplainer) -> None:
+        ways = 0
+        for task in tasks:
+            for sent, body in zip(few, bodies(await explainer.explain(task)), strict=True):
+                answer = json.loads(body)
+                if not answer["counterfactuals"]:
+                    assert "trajectory" not in answer
+                    continue
+                first, path = answer["counterfactuals"][0], answer["trajectory"]
+                assert (path[0]["record"], path[0]["stage"], path[0]["cost"]) == (sent, "record", 0.0)
+                assert {**path[-1], "record": first["record"], "stage": "answer", "time": 1.0} == path[-1]
+                assert all(path[-1][name] == first[name] for name in ("cost", "expected_agreement"))
+                ways += 1
+        assert ways >= 30
+
+    ledger.set_limit(lender.customer.tenant_id, lender.customer.ensemble_id, 1000)
     run(lender, work)
 
 
