@@ -6,7 +6,9 @@ are fetched once into a cache. What is there under a name is whole, and never ch
 
 import fcntl
 import hashlib
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -133,6 +135,49 @@ def check_digest(path: Path, digest: str, name: str) -> None:
             raise ArtifactError(f"The file of '{name}' is not the one that was uploaded; upload it anew.")
 
 
+OURS = (
+    "admin.key",
+    "secret.key",
+    "demo.log",
+    "recourse.db",
+    "recourse.db-wal",
+    "recourse.db-shm",
+    "artifacts",
+    "cache",
+)
+"""What the service keeps in VAR_DIR. Anything else in it is somebody else's."""
+
+
+def keep_private(settings: Settings) -> None:
+    """From now on what is made in VAR_DIR is for this user only; what was made there before is, too.
+
+    An artifact store in a folder elsewhere may be shared with workers of another user: its files follow the umask that
+    the operator chose.
+    """
+    folder, url = settings.var_dir.absolute(), settings.artifacts_url
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder {folder} of RECOURSE_VAR_DIR cannot be made: {error.strerror}") from error
+    local = url is not None and ("://" not in url or url.startswith("file:"))
+    if not local or Path(str(url)).absolute().is_relative_to(folder):
+        os.umask(0o077)
+    for path in (folder, *(folder / name for name in OURS)):
+        _take_from_others(path)
+        for inner in path.rglob("*") if path != folder else ():
+            _take_from_others(inner)
+
+
+def _take_from_others(path: Path) -> None:
+    """Nobody but the owner may read it any more; what is not ours, or is shared on purpose as /tmp is, stays."""
+    with suppress(OSError):
+        found = path.lstat()
+        mode = stat.S_IMODE(found.st_mode)
+        ours = found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and not mode & stat.S_ISVTX
+        if ours and mode & 0o077:
+            path.chmod(mode & 0o700)
+
+
 def open_store(settings: Settings) -> ArtifactStore:
     """The store of RECOURSE_ARTIFACTS_URL, else VAR_DIR/artifacts; its cache is clean."""
     url = settings.artifacts_url or str((settings.var_dir / "artifacts").absolute())
@@ -155,9 +200,9 @@ def _copy(source: Path, target: Path) -> None:
         return
     with _first_wins(target), write_whole(target) as partial:
         if source.is_dir():
-            shutil.copytree(source, partial)
+            shutil.copytree(source, partial, copy_function=shutil.copyfile)
         else:
-            shutil.copy(source, partial)
+            shutil.copyfile(source, partial)
 
 
 @contextmanager

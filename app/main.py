@@ -4,6 +4,8 @@ Beside them: /docs, a page that lets a person try the calls, with its files from
 OpenAPI document, which is FastAPI's with the one form that every error has; and the maintenance of every minute.
 """
 
+import hashlib
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -15,7 +17,7 @@ from anyio import create_task_group, sleep, to_thread
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic.json_schema import models_json_schema
 from sqlalchemy import Connection
 from starlette.staticfiles import StaticFiles
@@ -26,6 +28,7 @@ from app.api.middleware import BodyLimit, RequestLog
 from app.api.problems import FieldError, Problem
 from app.auth import queries
 from app.dashboard import pages
+from app.dashboard.rendering import HEADERS, POLICY
 from app.db.engine import Database
 from app.db.tables import utc_now
 from app.explain.contract import Explainer
@@ -49,7 +52,7 @@ def create_app(
     lifespan, as in tests, leaves that to the caller.
     """
     app = FastAPI(
-        title="recourse", version="0.1.0", description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
+        title="recourse", version=VERSION, description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     resources = app.state.resources = gather(settings, database, explainer, queue, metrics)
     app.state.routes = [route for router in routers() for route in router.routes]
@@ -95,25 +98,48 @@ def routers() -> tuple[APIRouter, ...]:
     )
 
 
+VERSION = "0.1.0"
 DESCRIPTION = "Counterfactual explanations that hold across many models, within a query budget."
 
 
 FILES = "/docs/files"
+FRONT = f"""This is recourse {VERSION}, a service for lenders:
+what could a refused applicant change, so that every one of the lender's models accepts?
+
+/docs          every call, to read and to try
+/openapi.json  the same for programs
+/readyz        whether it is ready
+/              in a browser: the pages
+"""
 
 
 def install_docs(app: FastAPI) -> None:
     """Serve the page; like the document that it shows it needs no key, and tells nothing of any tenant."""
     app.mount(FILES, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs files")
 
+    page = get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title="recourse",
+        swagger_js_url=f"{FILES}/swagger-ui-bundle.js",
+        swagger_css_url=f"{FILES}/swagger-ui.css",
+        swagger_favicon_url=f"{FILES}/favicon.png",
+    ).body
+    # The page's one script within it may run, by its hash; the package's styles set attributes.
+    script = bytes(page).partition(b"<script>")[2].partition(b"</script>")[0]
+    digest = b64encode(hashlib.sha256(script).digest()).decode()
+    policy = POLICY.replace("script-src 'self'", f"script-src 'self' 'sha256-{digest}'")
+    headers = HEADERS | {
+        "Content-Security-Policy": policy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+    }
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title="recourse",
-            swagger_js_url=f"{FILES}/swagger-ui-bundle.js",
-            swagger_css_url=f"{FILES}/swagger-ui.css",
-            swagger_favicon_url=f"{FILES}/favicon.png",
-        )
+        return HTMLResponse(page, headers=headers)
+
+    # A browser, which asks for HTML, gets the dashboard's first page instead: its route comes before.
+    @app.get("/", include_in_schema=False)
+    async def front() -> PlainTextResponse:
+        return PlainTextResponse(FRONT)
 
 
 TAGS = [
@@ -126,6 +152,23 @@ TAGS = [
     {"name": "keys", "description": "Who may do what."},
     {"name": "operations", "description": "Health and metrics."},
 ]
+
+
+SUMMARIES = {
+    "explain": "Explain records",
+    "explain_kserve": "Explain records in the form of KServe",
+    "follow_job": "Follow a job's events live",
+    "live": "The process answers",
+    "metrics": "Metrics for Prometheus",
+    "oip_live": "The process answers (Open Inference Protocol)",
+    "oip_ready": "Ready to explain, or to train (Open Inference Protocol)",
+    "predict": "Ask the lender's models about records",
+    "ready": "Ready to explain, or to train",
+    "show_ledger": "Show a budget's ledger, as JSON or CSV",
+    "show_usage": "Show a budget's usage over time",
+    "train": "Train a model",
+}
+"""What /docs calls an operation whose id does not say it."""
 
 
 def install_openapi(app: FastAPI) -> None:
@@ -147,6 +190,9 @@ def _write_openapi(app: FastAPI) -> dict[str, Any]:
     _, definitions = models_json_schema(
         [(Problem, "serialization"), (FieldError, "serialization")], ref_template="#/components/schemas/{model}"
     )
+    for operation in (one for item in document["paths"].values() for one in item.values()):
+        name = operation["operationId"]
+        operation["summary"] = SUMMARIES.get(name) or name.replace("_", " ").capitalize()
     schemas = document["components"]["schemas"]
     schemas.update(definitions["$defs"])
     # `errors` is there only where fields are wrong.

@@ -42,6 +42,8 @@ class Settings(BaseSettings):
 
     Without it one is made and kept in VAR_DIR/secret.key, which is enough where all of them share VAR_DIR.
     """
+    metrics_key: SecretStr | None = None
+    """What an operator's Prometheus shows at /metrics to see all of the process and all tenants."""
     worker_key: SecretStr | None = None
     """What the API shows to a worker's explainer, and what the worker asks for."""
     device: str = "cpu"

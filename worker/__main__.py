@@ -16,6 +16,7 @@ import structlog
 import typer
 
 from app import logs
+from app.artifacts import keep_private
 from app.db import migrations
 from app.db.engine import open_database, told_to_operator
 from app.settings import Settings
@@ -34,6 +35,7 @@ def run(only: Annotated[Part | None, typer.Option(help="Do only this; by default
     with refusing_in_one_sentence():
         settings = Settings()
         logs.configure(settings)
+        keep_private(settings)
         wait_for_tables(settings)
     if only is not None:
         os.execv(sys.executable, [sys.executable, "-m", MODULES[only]])

@@ -6,6 +6,7 @@ back into the queue twice, then fails it.
 """
 
 import os
+import re
 import signal
 import sys
 import time
@@ -71,12 +72,17 @@ def _run(settings: Settings, database: Database, held: HeldJob, stop: Event) -> 
         _try_again(held, str(error))
     except RecourseError as error:
         log.info("training refused", reason=str(error))
-        held.fail(str(error))
+        held.fail(without_folders(str(error)))
     except Exception:
         log.exception("training failed")
         fact = "The training failed for a reason that is not in the data"
         _try_again(held, f"{fact}; the worker's log names it under job {held.id}.")
     return ENDED
+
+
+def without_folders(text: str) -> str:
+    """A job's error is for the caller of the API: of the service's own files it tells the names, not where they are."""
+    return re.sub(r"'/(?:[^'/]*/)*([^'/]+)'", r"'\1'", text)
 
 
 def _try_again(held: HeldJob, reason: str) -> None:

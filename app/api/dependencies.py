@@ -30,7 +30,7 @@ from app.concurrency import StillAuthorised, StreamLimit
 from app.db.engine import Database
 from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder, RowPage
 from app.db.tables import Role, utc_now
-from app.errors import AuthenticationError, ForbiddenError
+from app.errors import AuthenticationError, ForbiddenError, MediaTypeError
 from app.idempotency import REPLAYED, KeyedBody, StoredReply
 from app.ledger.ledger import Ledger
 from app.metrics import Metrics
@@ -101,12 +101,15 @@ class KeyedRoute(APIRoute):
         handle = super().get_route_handler()
         needed = [part.call.role for part in self.dependant.dependencies if isinstance(part.call, _AtLeast)]
         form = any(isinstance(part.field_info, params.Form) for part in self.dependant.body_params)
+        takes_json = bool(self.dependant.body_params) and not form
         in_thread = not iscoroutinefunction(self.endpoint)
 
         async def checked(request: Request) -> Response:
             principal = await authenticate(request)
             for role in needed:
                 check_role(principal, role)
+            if takes_json:
+                _take_for_json(request)
             strict, resources = StrictRequest(request.scope, request.receive), resources_of(request)
             if form:
                 with resources.uploads.place(principal.tenant_id):
@@ -117,6 +120,20 @@ class KeyedRoute(APIRoute):
                 return await handle(strict)
 
         return checked
+
+
+NO_TYPE = frozenset({"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"})
+"""What programs send that name no type of their own: curl calls every body a form."""
+
+
+def _take_for_json(request: Request) -> None:
+    """A body without a type is JSON; MediaTypeError for one of another type."""
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind in NO_TYPE:
+        others = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
+        request.scope["headers"] = [*others, (b"content-type", b"application/json")]
+    elif not kind.startswith("application/") or kind.rpartition("+")[2] not in ("json", "application/json"):
+        raise MediaTypeError(f"the body's type is {kind[:40]!r}: send JSON, with Content-Type: application/json")
 
 
 # None of these is sync: FastAPI would start a thread for each.

@@ -48,9 +48,7 @@ router = APIRouter(tags=["explain"], route_class=KeyedRoute)
 FAILURES = problems(*WITH_BODY, 404, 409, 429, 502, 504)
 
 
-@router.post(
-    "/explain", operation_id="explain", summary="Explain", response_model=ExplainAnswerBody, responses=FAILURES
-)
+@router.post("/explain", operation_id="explain", response_model=ExplainAnswerBody, responses=FAILURES)
 async def explain_records(
     body: ExplainRequest,
     caller: ClientCaller,

@@ -107,7 +107,11 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                if "principal" in scope:
+                    # Records, keys and figures are for who asked, not for what lies between.
+                    headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:

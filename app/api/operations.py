@@ -1,31 +1,36 @@
-"""Health, readiness and metrics. Health needs no key; metrics are of the key's own tenant.
+"""Health, readiness and metrics. Health needs no key; metrics are of the key's own tenant, or the operator's.
 
 Readiness asks the database, the queue, an explainer and the disk at the same time. Explaining goes on without the
 queue, and training without an explainer, so each has an answer of its own. /metrics, for Prometheus, holds the
 counters of this process (app/metrics.py), and what the database knows at that moment: budgets and jobs.
 """
 
+import hmac
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from anyio import create_task_group, move_on_after, to_thread
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import text
 
-from app.api.dependencies import Caller, MetricsDep, ResourcesDep
+from app.api.dependencies import BEARER, MetricsDep, ResourcesDep, authenticate
 from app.api.problems import problems
+from app.auth import queries
 from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
-from app.db.tables import AnyRow, JobState
+from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles.budgets import NamedBalance, list_budgets
 from app.explain.contract import ExplainerState
 from app.resources import Resources
+from app.settings import Settings
 from app.train import jobs
 
 PartName = Literal["database", "queue", "worker", "disk"]
@@ -76,6 +81,7 @@ class ReadyAnswer(BaseModel):
     parts: list[PartAnswer]
 
 
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
 router = APIRouter(tags=["operations"])
 NOT_READY = 503
 
@@ -122,11 +128,22 @@ async def oip_ready(response: Response, resources: ResourcesDep, purpose: ForQue
         200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": 'recourse_jobs{state="done"} 3'}}},
     },
 )
-async def metrics(caller: Caller, resources: ResourcesDep, metrics: MetricsDep) -> Response:
-    """Requests of this process; budgets and jobs of the key's tenant. Any key will do, a viewer's is best."""
+async def metrics(request: Request, bearer: Bearer, resources: ResourcesDep, metrics: MetricsDep) -> Response:
+    """Budgets and jobs of the key's tenant; any key will do, a viewer's is best.
+
+    With RECOURSE_METRICS_KEY, or while there is only one tenant: also the requests, batches and queues of this process,
+    and the budgets and jobs of all tenants.
+    """
+    operator = bearer is not None and _is_operator(resources.settings, bearer.credentials)
+    tenant_id = None if operator else (await authenticate(request)).tenant_id
     state = await resources.explainer.state()
-    known = await to_thread.run_sync(collect_metrics, resources, caller.tenant_id, state)
-    return Response(generate_latest(metrics.registry) + known, media_type=CONTENT_TYPE_LATEST)
+    whole, known = await to_thread.run_sync(collect_metrics, resources, tenant_id, state)
+    return Response((generate_latest(metrics.registry) if whole else b"") + known, media_type=CONTENT_TYPE_LATEST)
+
+
+def _is_operator(settings: Settings, key: str) -> bool:
+    wanted = settings.metrics_key
+    return wanted is not None and hmac.compare_digest(key.encode(), wanted.get_secret_value().encode())
 
 
 PART_SECONDS = 4.0
@@ -197,45 +214,68 @@ def _disk(resources: Resources) -> _Finding:
 BUDGET_COUNTERS = ("limit", "used", "reserved", "remaining")
 
 
-def collect_metrics(resources: Resources, tenant_id: int, explainer: ExplainerState) -> bytes:
-    """The text that Prometheus reads."""
-    balances, _ = list_budgets(resources.database, resources.ledger, tenant_id, PageOrder(MOST_ITEMS))
+@dataclass(frozen=True)
+class _Figures:
+    """What the database knows of one tenant; `labels` name it where there are several."""
+
+    labels: tuple[str, ...]
+    balances: list[NamedBalance]
+    jobs: dict[str, AnyRow]
+
+
+def collect_metrics(resources: Resources, tenant_id: int | None, explainer: ExplainerState) -> tuple[bool, bytes]:
+    """Whether the caller may see the whole process, and the text that Prometheus reads; None: all tenants."""
     with resources.database.reading() as connection:
-        by_state = jobs.count_by_state(connection, tenant_id)
-    registry = CollectorRegistry()
-    registry.register(_Snapshot(balances, by_state, explainer))
-    return generate_latest(registry)
+        tenants = queries.list_tenants(connection, utc_now())
+        shown = [row for row in tenants if tenant_id in (None, row.id)]
+        by_state = {row.id: {job.state: job for job in jobs.count_by_state(connection, row.id)} for row in shown}
+    figures = [
+        _Figures(
+            (row.name,) if tenant_id is None else (),
+            list_budgets(resources.database, resources.ledger, row.id, PageOrder(MOST_ITEMS))[0],
+            by_state[row.id],
+        )
+        for row in shown
+    ]
+    registry, whole = CollectorRegistry(), tenant_id is None or len(tenants) == 1
+    registry.register(_Snapshot(figures, ("tenant",) if tenant_id is None else (), explainer, whole))
+    return whole, generate_latest(registry)
 
 
 class _Snapshot(Collector):
     """Metrics of one moment."""
 
-    def __init__(self, balances: list[NamedBalance], jobs: list[AnyRow], explainer: ExplainerState) -> None:
-        self._balances = balances
-        self._jobs = {row.state: row for row in jobs}
-        self._explainer = explainer
+    def __init__(
+        self, figures: list[_Figures], labels: tuple[str, ...], explainer: ExplainerState, whole: bool
+    ) -> None:
+        self._figures, self._labels, self._explainer, self._whole = figures, labels, explainer, whole
 
     def collect(self) -> Iterator[Metric]:
         for counter in BUDGET_COUNTERS:
             name, what = f"recourse_budget_{counter}", f"Queries of the present period: {counter}"
-            gauge = GaugeMetricFamily(name, what, labels=("ensemble", "period"))
-            for named in self._balances:
-                gauge.add_metric((named.ensemble, named.balance.period_key), getattr(named.balance, counter))
+            gauge = GaugeMetricFamily(name, what, labels=(*self._labels, "ensemble", "period"))
+            for figures in self._figures:
+                for named in figures.balances:
+                    labels = (*figures.labels, named.ensemble, named.balance.period_key)
+                    gauge.add_metric(labels, getattr(named.balance, counter))
             yield gauge
         yield from self._collect_jobs()
         state = self._explainer
         yield GaugeMetricFamily("recourse_explainer_ready", "Whether an explainer answers", value=state.ready)
         yield GaugeMetricFamily("recourse_explainer_workers", "Explainers that answer", value=state.workers)
-        yield GaugeMetricFamily("recourse_explainer_versions", "Model versions in memory", value=state.versions)
-        yield GaugeMetricFamily("recourse_explainer_queued", "Records that wait", value=state.queued_records)
+        if self._whole:
+            yield GaugeMetricFamily("recourse_explainer_versions", "Model versions in memory", value=state.versions)
+            yield GaugeMetricFamily("recourse_explainer_queued", "Records that wait", value=state.queued_records)
 
     def _collect_jobs(self) -> Iterator[Metric]:
-        count = GaugeMetricFamily("recourse_jobs", "Training jobs by state", labels=("state",))
-        seconds = CounterMetricFamily("recourse_job_seconds", "Time that finished jobs took", labels=("state",))
-        for state in JobState:
-            row = self._jobs.get(state)
-            count.add_metric((state,), 0 if row is None else row.jobs)
-            if state not in (JobState.QUEUED, JobState.RUNNING):
-                seconds.add_metric((state,), 0.0 if row is None else float(row.seconds))
+        labels = (*self._labels, "state")
+        count = GaugeMetricFamily("recourse_jobs", "Training jobs by state", labels=labels)
+        seconds = CounterMetricFamily("recourse_job_seconds", "Time that finished jobs took", labels=labels)
+        for figures in self._figures:
+            for state in JobState:
+                row = figures.jobs.get(state)
+                count.add_metric((*figures.labels, state), 0 if row is None else row.jobs)
+                if state not in (JobState.QUEUED, JobState.RUNNING):
+                    seconds.add_metric((*figures.labels, state), 0.0 if row is None else float(row.seconds))
         yield count
         yield seconds

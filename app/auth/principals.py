@@ -9,9 +9,12 @@ out ends the session, revoking the key ends all of its sessions.
 
 import hmac
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
 from threading import Lock
 from uuid import UUID, uuid4
 
@@ -107,6 +110,61 @@ class KeyCache:
             self._known.clear()
 
 
+WINDOW_SECONDS = 60
+MOST_WRONG, MOST_WRONG_IN_ALL = 10, 200
+"""Wrong keys that one address may try at the sign-in in a minute, and all of them together."""
+
+
+class Guesses:
+    """Wrong keys at the sign-in, in this process, by where they came from.
+
+    Beyond the limit no key is looked at, not even a right one, so that a guess tells nothing. Who signed in before is
+    not locked out by others: the browser has a cookie that names the key it signed in with, and a limit of its own.
+    Everybody else waits for the next minute.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._window, self._wrong = clock, 0, Counter[str]()
+
+    def wait(self, place: str, known: bool) -> int:
+        """Seconds until the place may try again; 0: now."""
+        self._turn()
+        full = self._wrong[place] >= MOST_WRONG or (not known and self._wrong.total() >= MOST_WRONG_IN_ALL)
+        return 1 + int(WINDOW_SECONDS - self._clock() % WINDOW_SECONDS) if full else 0
+
+    def count(self, place: str) -> None:
+        self._turn()
+        self._wrong[place] += 1
+
+    def _turn(self) -> None:
+        window = int(self._clock() // WINDOW_SECONDS)
+        if window != self._window:
+            self._window, self._wrong = window, Counter()
+
+
+def place_of(keyring: Keyring, device: str, address: str) -> tuple[str, bool]:
+    """Where a key comes from, and whether that is a browser that signed in before; else it is an address.
+
+    Of IPv6 it is the network of 64 bits, which one host has for itself.
+    """
+    with suppress(UnavailableError, ValueError):
+        purpose, key_id = keyring.decrypt(device).split(" ")
+        if purpose == DEVICE_PURPOSE:
+            return key_id, True
+    with suppress(ValueError):
+        if ip_address(address).version == IPV6:
+            address = str(ip_network(f"{address}/64", strict=False))
+    return address, False
+
+
+def remember_device(keyring: Keyring, principal: Principal) -> str:
+    """The cookie of a browser that has signed in."""
+    return keyring.encrypt(f"{DEVICE_PURPOSE} {principal.key_id}")
+
+
+DEVICE_COOKIE, DEVICE_PURPOSE = "recourse_device", "device"
+DEVICE_LIFETIME = timedelta(days=180)
+IPV6 = 6
 COOKIE = "recourse_session"
 CSRF_HEADER = "X-CSRF-Token"
 LIFETIME = timedelta(hours=12)

@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from app.artifacts import keep_private
 from app.auth.service import ADMIN_FILE
 from app.commands.console import answers, notes
 from app.commands.explain import ask, open_client, report_table
@@ -104,7 +105,7 @@ def _uninterrupted() -> Iterator[None]:
 def _service(settings: Settings, port: int, console: Console) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
     """`recourse serve` in a process of its own, which a Ctrl-C reaches only through us."""
     _check_free(port)
-    settings.var_dir.mkdir(parents=True, exist_ok=True)
+    keep_private(settings)
     log = settings.var_dir / "demo.log"
     command = [sys.executable, "-c", "from app.cli import main; main()", "serve", "--port", str(port)]
     url, child = f"http://127.0.0.1:{port}", None

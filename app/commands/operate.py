@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from app.artifacts import keep_private
 from app.commands.console import notes
 from app.db import migrations
 from app.db.engine import Database, open_database, told_to_operator
@@ -54,6 +55,7 @@ def read_settings() -> Settings:
 def opened() -> Iterator[tuple[Settings, Database]]:
     """The settings and the database that they name."""
     settings = read_settings()
+    keep_private(settings)
     with closing(open_database(settings.database)) as database, told_to_operator(database):
         yield settings, database
 

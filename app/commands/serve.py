@@ -12,6 +12,7 @@ import typer
 import uvicorn
 
 from app import logs
+from app.artifacts import keep_private
 from app.auth.keyring import open_keyring
 from app.auth.service import set_up
 from app.commands.console import notes
@@ -47,6 +48,7 @@ def serve(
     """Serve the API. With nothing configured everything runs here: SQLite, an explainer, a trainer."""
     settings = read_settings()
     logs.configure(settings)
+    keep_private(settings)
     allow_descriptors()
     with closing(open_database(settings.database)) as database, _ending_by_itself() as told_to_end:
         with told_to_operator(database):

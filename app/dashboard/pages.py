@@ -20,7 +20,7 @@ from starlette.types import Scope
 from app.api.dependencies import Caller, DatabaseDep, LedgerDep, ResourcesDep, authenticate
 from app.api.problems import Refusals
 from app.auth import principals
-from app.auth.principals import RANK
+from app.auth.principals import RANK, Guesses
 from app.dashboard import figures, rendering
 from app.dashboard.rendering import render
 from app.db.paging import MOST_ITEMS, PageOrder
@@ -118,7 +118,7 @@ def explanation(explanation_id: UUID, frame: Frame, caller: Caller, database: Da
 
 
 def install_dashboard(app: FastAPI) -> None:
-    app.state.refusals = Refusals()
+    app.state.refusals, app.state.guesses = Refusals(), Guesses()
     rendering.mount_assets(app)
     for part in (router, sign_in_router, figures.router):
         app.include_router(part)
@@ -127,7 +127,7 @@ def install_dashboard(app: FastAPI) -> None:
 
 
 sign_in_router = APIRouter(include_in_schema=False)
-REFUSED = 401
+REFUSED, TOO_MANY = 401, 429
 
 
 @sign_in_router.get("/sign-in")
@@ -147,20 +147,30 @@ async def sign_in(
     Behind a proxy that has the TLS only the browser knows that there is any: it names the page that the form is on.
     """
     _check_origin(request)
+    guesses: Guesses = request.app.state.guesses
+    device, address = request.cookies.get(principals.DEVICE_COOKIE, ""), request.client.host if request.client else ""
+    place, known = principals.place_of(resources.keyring, device, address)
+    if seconds := guesses.wait(place, known):
+        message = f"Too many wrong keys were tried. Try again in {seconds} seconds."
+        refusal = render("sign_in.html", {"next": _own_path(target), "message": message}, TOO_MANY)
+        refusal.headers["Retry-After"] = str(seconds)
+        return refusal
     try:
         principal = await to_thread.run_sync(resources.keys.look_up, key.strip())
     except AuthenticationError:
+        guesses.count(place)
         message = "This key is unknown or was revoked. Ask an admin for a new one."
         return render("sign_in.html", {"next": _own_path(target), "message": message}, REFUSED)
     answer = RedirectResponse(_own_path(target), SEE_OTHER)
-    answer.set_cookie(
-        principals.COOKIE,
-        principals.begin_session(resources.keyring, principal, utc_now()),
-        max_age=int(principals.LIFETIME.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        secure="https" in (request.url.scheme, urlsplit(request.headers.get("Origin", "")).scheme),
-    )
+    secure = "https" in (request.url.scheme, urlsplit(request.headers.get("Origin", "")).scheme)
+    session = principals.begin_session(resources.keyring, principal, utc_now())
+    device = principals.remember_device(resources.keyring, principal)
+    for name, value, lifetime in (
+        (principals.COOKIE, session, principals.LIFETIME),
+        (principals.DEVICE_COOKIE, device, principals.DEVICE_LIFETIME),
+    ):
+        seconds = int(lifetime.total_seconds())
+        answer.set_cookie(name, value, max_age=seconds, httponly=True, samesite="strict", secure=secure)
     return answer
 
 

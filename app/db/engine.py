@@ -4,7 +4,7 @@ While the database is away, `retry_database` waits a little, then says so: nothi
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -86,7 +86,12 @@ def _open_sqlite(url: URL, pool_size: int, begin: str = "IMMEDIATE") -> Engine:
     """IMMEDIATE takes the writers' lock at once: what began by reading could fail when it comes to write."""
     if not url.database or url.database == ":memory:":
         raise ConfigError("an SQLite database in memory cannot be shared: name a file, as in sqlite:///var/recourse.db")
-    Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = Path(url.database)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(OSError):
+        # Applicants' records are in it; what SQLite puts beside it gets the same mode.
+        path.touch(mode=0o600)
+        path.chmod(0o600)
     pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_timeout": POOL_SECONDS}
     engine = create_engine(url, hide_parameters=True, **pool)
     event.listen(engine, "connect", _set_up_sqlite)

@@ -7,7 +7,7 @@ that row's place; callers hand it back as it is.
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -100,8 +100,9 @@ def parse_position(cursor: str) -> Position:
         moment = datetime.fromisoformat(at)
         if moment.tzinfo is None:
             raise _nonsense(cursor)
-        return Position(moment, UUID(identity))
-    except ValueError as error:
+        # In UTC, as the database compares it: near the year 1 there may be no such moment.
+        return Position(moment.astimezone(UTC), UUID(identity))
+    except (ValueError, OverflowError) as error:
         raise _nonsense(cursor) from error
 
 

@@ -1,6 +1,8 @@
 """The artifact store, in a folder and in memory as fsspec knows it."""
 
 import hashlib
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from uuid import uuid4
 import fsspec
 import pytest
 
-from app.artifacts import ArtifactStore, check_digest, open_store
+from app.artifacts import ArtifactStore, check_digest, keep_private, open_store
 from app.settings import Settings
 from models.errors import ArtifactError, ConfigError
 from models.storage.sealed import check_seal, write_object, write_sealed
@@ -151,3 +153,25 @@ def test_the_settings_choose(tmp_path: Path) -> None:
     assert (tmp_path / "artifacts" / "models" / "abc" / "manifest.json").is_file()
     with pytest.raises(ConfigError, match="cannot be used"):
         open_store(Settings(var_dir=tmp_path, artifacts_url="nosuch://bucket"))
+
+
+def test_what_is_in_var_is_the_owner_s_alone(tmp_path: Path) -> None:
+    """Of older releases too. What is not ours stays, in a folder elsewhere the operator's umask counts."""
+    var, before = tmp_path / "var", os.umask(0o022)
+    try:
+        (var / "artifacts" / "datasets").mkdir(parents=True)
+        table, foreign = var / "artifacts" / "datasets" / "table.csv", var / "script.sh"
+        for path in (table, foreign):
+            path.write_text("x")
+            path.chmod(0o755)
+        keep_private(Settings(var_dir=var, artifacts_url=str(tmp_path / "shared")))
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (var, table.parent, table)] == [0o700] * 3
+        assert stat.S_IMODE(foreign.stat().st_mode) == 0o755
+        assert os.umask(0o022) == 0o022
+        keep_private(Settings(var_dir=var))
+        location = open_store(Settings(var_dir=var)).put_file(foreign, "datasets/new.csv")
+        assert stat.S_IMODE((var / "artifacts" / location).stat().st_mode) & 0o077 == 0
+    finally:
+        os.umask(before)
+    with pytest.raises(ConfigError, match="RECOURSE_VAR_DIR cannot be made"):
+        keep_private(Settings(var_dir=foreign / "var"))

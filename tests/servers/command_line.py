@@ -1,5 +1,6 @@
 """Runs `recourse` in this process, as a shell would see it."""
 
+import os
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -28,8 +29,11 @@ class Outcome:
 
 def recourse(*arguments: object) -> Outcome:
     """`recourse ARGUMENTS`"""
+    umask = os.umask(0o022)
+    os.umask(umask)
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, pytest.raises(SystemExit) as end:
         main([str(argument) for argument in arguments])
+    os.umask(umask)  # A command that works in VAR_DIR has narrowed it for its process.
     code = end.value.code
     assert code is None or isinstance(code, int)
     return Outcome(code or 0, out.getvalue(), err.getvalue())

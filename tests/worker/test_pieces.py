@@ -34,6 +34,7 @@ from worker import job
 from worker.context import TrainingContext, open_context
 from worker.ensemble import registered_schema, reserve, reserve_plan
 from worker.held_job import HeldJob
+from worker.job import without_folders
 from worker.process import ENDED, STOPPED
 from worker.progress import Progress, Units
 from worker.training import Product, publish, read_splits
@@ -324,3 +325,10 @@ def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:
         request = changed(site.request, overrides={"features": overrides})
         schema = read_splits(context, request, None).encoder.schema
         assert schema.features[schema.index("dependents")].kind is kind
+
+
+def test_a_job_s_error_does_not_tell_where_files_are() -> None:
+    said = "Nothing was written to '/srv/recourse/var/artifacts/models/x': No space left on device."
+    assert without_folders(said) == "Nothing was written to 'x': No space left on device."
+    for plain in ("Column 'a/b' is a date.", "'datasets/1/abc.csv' is not in the artifact store."):
+        assert without_folders(plain) == plain

@@ -25,6 +25,8 @@ from tests.fakes.service import Bell, SilentExplainer
 from tests.servers.http import serving
 from tests.servers.postgres import new_database
 
+METRICS_KEY = "the operator's Prometheus"
+
 
 @dataclass(frozen=True)
 class Server:
@@ -94,6 +96,7 @@ def service_settings(database_url: str, var_dir: Path, lender_port: int = 1) -> 
         max_dataset_columns=50,
         max_streams=3,
         min_free_bytes=0,
+        metrics_key=SecretStr(METRICS_KEY),
         blackbox_hosts=(f"127.0.0.1:{lender_port}", "10.0.0.1"),
         blackbox_networks=("127.0.0.0/8",),
         blackbox_plain_http=True,

@@ -11,11 +11,15 @@ from app.auth import queries
 from app.auth.principals import KeyCache
 from app.auth.service import make_key, rotate_key
 from app.db.engine import Database
+from app.db.paging import _write_cursor
 from app.db.tables import ApiKey, Role, utc_now
 from app.errors import AuthenticationError
 from app.main import maintain
 from tests.app.api.conftest import Service
 from tests.patience import wait_until
+
+YEAR_1 = _write_cursor(f"0001-01-01T00:00:00+05:00 {UUID(int=1).hex}")
+"""A moment that is none in UTC: it was a 500 on every list."""
 
 
 def test_a_key_is_shown_once_and_works(service: Service, database: Database) -> None:
@@ -78,7 +82,7 @@ def test_pages(service: Service) -> None:
         if cursor is None:
             break
     assert seen[:5] == made[::-1] and len(seen) == len(set(seen)) == 9
-    for nonsense in ("x", "AAAA", "MjAyNi0wMS0wMSBhYmM", "%00", "é"):
+    for nonsense in ("x", "AAAA", "MjAyNi0wMS0wMSBhYmM", "%00", "é", YEAR_1):
         answer = service.admin.get("/keys", params={"cursor": nonsense})
         assert (answer.status_code, answer.json()["type"]) == (422, "/problems/cursor")
 
@@ -163,3 +167,15 @@ def test_a_disabled_tenant_s_keys_open_nothing(service: Service, database: Datab
         assert answer.status_code == status
         assert status == 200 or "disabled this lender" in answer.json()["detail"]
         assert service.stranger.get("/keys").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/keys", "/jobs", "/models", "/datasets", "/explanations", "/ensembles", "/budgets"])
+def test_a_cursor_of_the_year_1_is_refused_on_every_list(service: Service, path: str) -> None:
+    answer = service.admin.get(path, params={"cursor": YEAR_1})
+    assert (answer.status_code, answer.json()["type"]) == (422, "/problems/cursor")
+
+
+def test_answers_to_a_key_are_kept_by_nobody(service: Service) -> None:
+    made = service.admin.post("/keys", json={"name": "secret"})
+    for answer in (made, service.admin.get("/keys"), service.viewer.get("/jobs"), service.viewer.get("/keys")):
+        assert answer.headers["Cache-Control"] == "no-store"

@@ -49,6 +49,12 @@ def test_every_call_has_an_id_a_tag_a_summary_and_its_problems(document: dict[st
                 assert list(answer["content"]) == ["application/problem+json"], (name, status)
 
 
+def test_every_call_has_a_name_that_says_what_it_does(document: dict[str, Any]) -> None:
+    """Five were called "Page"."""
+    names = [operation["summary"] for _, operation in operations(document)]
+    assert len(names) == len(set(names)) and all(" " in name for name in names), names
+
+
 def test_every_body_and_every_answer_has_an_example(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
 

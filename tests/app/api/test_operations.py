@@ -5,10 +5,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.auth import queries
 from app.db.engine import Database
+from app.db.tables import utc_now
 from app.main import create_app
 from app.train.queue import RedisQueue
-from tests.app.api.conftest import Service
+from tests.app.api.conftest import METRICS_KEY, Service
 from tests.app.api.rows import add_ensemble, add_job
 from tests.fakes.service import SilentExplainer
 from tests.servers.http import serving
@@ -64,14 +66,27 @@ def test_metrics_are_the_tenants_own(service: Service, database: Database) -> No
     ledger.dispatch(ledger.reserve(service.tenant_id, ensemble_id, 9), 4)
     add_job(database, service.tenant_id)
     text = service.viewer.get("/metrics").text
+    whole = service.nobody.get("/metrics", headers={"Authorization": f"Bearer {METRICS_KEY}"}).text
     for line in (
         'recourse_budget_limit{ensemble="loans",period="always"} 50.0',
         'recourse_budget_reserved{ensemble="loans",period="always"} 9.0',
         'recourse_jobs{state="queued"} 1.0',
         'recourse_jobs{state="done"} 0.0',
         "recourse_explainer_ready 1.0",
-        'recourse_request_seconds_count{method="PUT",route="/budgets/{ensemble}",status="200"}',
     ):
         assert line in text, text
+    with database.reading() as connection:
+        names = {row.id: row.name for row in queries.list_tenants(connection, utc_now())}
+    for line in (
+        'recourse_request_seconds_count{method="PUT",route="/budgets/{ensemble}",status="200"}',
+        f'recourse_budget_limit{{ensemble="loans",period="always",tenant="{names[service.tenant_id]}"}} 50.0',
+        "recourse_explainer_queued 0.0",
+    ):
+        assert line in whole, whole
+    assert not any(name in text for name in names.values())
+    for others in ("recourse_request_seconds", "recourse_blackbox_queries", "recourse_explainer_queued"):
+        assert others not in text, "it counts what other tenants do"
+    guess = service.nobody.get("/metrics", headers={"Authorization": f"Bearer {METRICS_KEY}x"})
+    assert guess.status_code == 401
     assert 'ensemble="loans"' not in service.stranger.get("/metrics").text
     assert service.nobody.get("/metrics").status_code == 401

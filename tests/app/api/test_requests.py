@@ -221,3 +221,31 @@ def test_large_bodies_do_not_hold_up_the_event_loop(service: Service, flood: str
     statuses, seconds = asyncio.run(ask())
     assert statuses[:2] == [403, 403] and set(statuses[2:]) <= {403, 404, 413, 422}, statuses
     assert seconds < 0.25, f"{seconds:.2f} s of the event loop a request"
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "application/x-www-form-urlencoded", "text/plain; charset=utf-8", "application/vnd.lender+json"]
+)
+def test_a_body_without_a_type_of_its_own_is_json(service: Service, kind: str | None) -> None:
+    """`curl -d` calls every body a form: the answer was a puzzle about dictionaries."""
+    headers = {} if kind is None else {"Content-Type": kind}
+    made = service.admin.post("/keys", content=b'{"name": "from curl"}', headers=headers)
+    assert (made.status_code, made.json().get("name")) == (201, "from curl"), made.text
+    broken = service.admin.post("/keys", content=b"name=from+curl", headers=headers)
+    assert (broken.status_code, broken.json()["type"]) == (400, "/problems/malformed")
+    assert "the body is not JSON" in broken.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["application/xml", "multipart/form-data; boundary=x"])
+def test_a_body_of_another_type_is_told_to_be_json(service: Service, kind: str) -> None:
+    answer = service.admin.post("/keys", content=b'{"name": "x"}', headers={"Content-Type": kind})
+    assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
+    assert answer.json()["detail"].endswith("send JSON, with Content-Type: application/json")
+
+
+def test_the_front_door_says_what_this_is(service: Service) -> None:
+    answer = service.nobody.get("/")
+    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.text.startswith("This is recourse") and "/docs" in answer.text
+    browser = service.nobody.get("/", headers={"Accept": "text/html"})
+    assert (browser.status_code, browser.headers["Location"]) == (303, "/sign-in?next=/")

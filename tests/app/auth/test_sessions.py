@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from uuid import UUID
 
 import httpx
 import pytest
@@ -163,3 +164,57 @@ def test_behind_a_proxy_with_tls_the_cookie_is_a_secure_one(service: Service) ->
             headers = {"Origin": f"{scheme}://{host}"}
             answer = client.post("/sign-in", data={"key": service.keys[Role.ADMIN]}, headers=headers)
             assert ("Secure" in answer.headers["Set-Cookie"]) == secure
+
+
+@pytest.fixture
+def guesses(service: Service) -> Iterator[list[float]]:
+    """The clock of the limit on wrong keys, which is this test's own."""
+    now = [0.0]
+    service.server.app.state.guesses = principals.Guesses(lambda: now[0])
+    yield now
+    service.server.app.state.guesses = principals.Guesses()
+
+
+def guess(client: httpx.Client, key: str) -> httpx.Response:
+    return client.post("/sign-in", data={"key": key})
+
+
+def test_guessing_a_key_is_slow(service: Service, guesses: list[float]) -> None:
+    """300 guesses took 7 seconds. A right key is not looked at either, so that a guess tells nothing."""
+    with sign_in(service) as known, httpx.Client(base_url=service.server.url, timeout=60.0) as stranger:
+        for number in range(principals.MOST_WRONG):
+            assert guess(stranger, f"rk_guess{number}").status_code == 401
+        for key in ("rk_guess", service.keys[Role.ADMIN]):
+            refused = guess(stranger, key)
+            assert (refused.status_code, refused.headers["Retry-After"]) == (429, "61")
+            assert "Try again in 61 seconds" in refused.text
+        assert known.get("/jobs").status_code == stranger.get("/jobs", headers=bearer(service)).status_code == 200
+        known.cookies.delete(principals.COOKIE)
+        assert guess(known, service.keys[Role.ADMIN]).status_code == 303, "who signed in before is not locked out"
+        guesses[0] = principals.WINDOW_SECONDS
+        assert guess(stranger, service.keys[Role.ADMIN]).status_code == 303
+
+
+def bearer(service: Service) -> dict[str, str]:
+    return {"Authorization": f"Bearer {service.keys[Role.ADMIN]}"}
+
+
+def test_many_addresses_together_have_a_limit_too(service: Service) -> None:
+    guesses, keyring = principals.Guesses(lambda: 0.0), service.resources.keyring
+    places = [principals.place_of(keyring, "", f"10.0.{number // 250}.{number % 250}") for number in range(250)]
+    tried = 0
+    for place, known in places:
+        if not guesses.wait(place, known):
+            guesses.count(place)
+            tried += 1
+    assert tried == principals.MOST_WRONG_IN_ALL
+    holder = Principal(service.tenant_id, Role.ADMIN, UUID(int=7))
+    device = principals.place_of(keyring, principals.remember_device(keyring, holder), "10.0.0.1")
+    assert device == (str(holder.key_id), True) and guesses.wait(*device) == 0
+    assert principals.place_of(keyring, keyring.encrypt("session x"), "10.0.0.1") == ("10.0.0.1", False)
+    assert len({principals.place_of(keyring, "", f"2001:db8::{number}") for number in range(9)}) == 1
+
+
+def test_the_page_of_the_calls_has_a_policy_as_well(service: Service) -> None:
+    policy = service.nobody.get("/docs").headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "script-src 'self' 'sha256-" in policy and "http" not in policy

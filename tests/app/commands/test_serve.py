@@ -75,6 +75,8 @@ def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
         second = {"Authorization": f"Bearer {added.stdout.strip()}"}
         assert len(http.get("/keys", headers=second).json()["items"]) == 1, "its own key only"
         assert headers_taken(url) < 2**25, "headers without end are cut off"
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.rglob("*"))}
+        assert {path: mode for path, mode in modes.items() if mode & 0o077} == {}, "for the owner only"
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0
     with pytest.raises(httpx.ConnectError):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Response
+from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
 from tests.app.dashboard.conftest import PATIENCE_MS
 from tests.app.dashboard.house import House
@@ -126,3 +126,11 @@ def test_the_keyboard_is_enough(page: Page, house: House) -> None:
         reached.add(page.evaluate("document.activeElement.tagName"))
         assert page.evaluate(FOCUS_IS_SEEN), page.evaluate("document.activeElement.outerHTML")
     assert {"INPUT", "SELECT", "BUTTON", "A"} <= reached
+
+
+def test_the_page_of_the_calls_works_under_its_policy(page: Page) -> None:
+    """The page fixture fails for whatever the policy forbids."""
+    page.goto("/docs")
+    expect(page.get_by_text("List keys", exact=True)).to_be_visible()
+    page.get_by_text("Make key", exact=True).click()
+    expect(page.get_by_role("button", name="Try it out")).to_be_visible()
