@@ -15,7 +15,7 @@ SOURCES := app models worker client/recourse_client tests $(patsubst %/__init__.
 # One thread a process: the tests already run two processes.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: ablation survival plain paper rivals demo serve setup lint check test docs bench images
+.PHONY: ablation survival plain paper rivals demo serve setup lint check test docs bench images pins sbom
 
 setup: $(STAMP)
 
@@ -91,6 +91,15 @@ docs: setup
 	$(BIN)/python docs/import_graph.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The hashes of all that the images install; TORCH_CPU is a folder or an index page with torch's CPU build.
+pins: setup
+	$(BIN)/python docker/pins.py $(TORCH_CPU)
+
+# What the images install, as CycloneDX JSON.
+sbom: setup
+	mkdir -p build
+	$(BIN)/python docker/sbom.py build
+
 # Both images, built without an engine and tried in their root file systems; needs root, see docker/build_images.sh.
-images: setup
+images: setup sbom
 	nice -n 15 sh docker/build_images.sh

@@ -44,7 +44,7 @@ for target in api worker; do
     # shellcheck disable=SC2046  # one option a line, without blanks in it
     buildah bud --isolation chroot --pull-never --file docker/Dockerfile --target "$target" \
         --volume "$work/pip.conf:/etc/pip.conf:ro" $(cat "$work/pip.mounts") \
-        --build-arg "TORCH_INDEX=${TORCH_INDEX:-}" --tag "recourse-$target:0.1.0" .
+        --build-arg "TORCH=${TORCH:-cpu}" --build-arg "TORCH_INDEX=${TORCH_INDEX:-}" --tag "recourse-$target:0.1.0" .
     container=$(buildah from --pull-never "recourse-$target:0.1.0")
     mounted=$(buildah mount "$container")
     rm -rf "$work/roots/$target"
@@ -55,5 +55,5 @@ for target in api worker; do
 done
 [ ! -d "$work/roots/api/opt/venv/lib/python3.11/site-packages/torch" ] || fail "the api image has torch"
 
-RECOURSE_TEST_ROOTS="$work/roots" "$python" -m pytest -q -p no:xdist tests/test_end_to_end.py -k production
+RECOURSE_TEST_ROOTS="$work/roots" "$python" -m pytest -q -p no:xdist tests/system/test_end_to_end.py -k production
 echo "make images: both images are built, and served the end-to-end test from their root file systems" >&2

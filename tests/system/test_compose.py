@@ -10,6 +10,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
@@ -152,14 +153,69 @@ def test_what_must_last_is_in_named_volumes() -> None:
 
 
 def test_the_api_image_has_no_torch() -> None:
-    def listed(*groups: str) -> list[str]:
-        command = [sys.executable, "docker/requirements.py", *groups]
-        return subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout.split()
-
-    assert "torch" in listed("worker") and "fastapi" in listed("worker")
-    assert not {"torch", "scikit-learn", "xgboost"} & set(listed()) and "fastapi" in listed()
-    assert "requirements.py worker" not in stage("plain") + stage("api-build") + stage("api")
+    assert not {"torch", "scikit-learn", "xgboost"} & locked("api").keys() and "fastapi" in locked("api")
+    assert {"xgboost", "fastapi"} <= locked("worker").keys()
+    assert "torch" in locked("torch-cpu") and "torch" in locked("torch-cuda") and "torch" not in locked("worker")
+    assert "requirements-worker" not in stage("plain") + stage("api-build") + stage("api")
     assert "COPY worker" not in stage("api-build")
+
+
+def locked(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Package -> its version and its hashes, as an image installs them."""
+    text = (PROJECT / "docker" / f"requirements-{name}.txt").read_text()
+    found = re.findall(r"^([\w.-]+)==(\S+)[^\n]*((?:\n    --hash\S+.*)*)", text, re.MULTILINE)
+    return {package: (version, re.findall(r"sha256:([0-9a-f]{64})", hashes)) for package, version, hashes in found}
+
+
+@pytest.mark.parametrize("name", ["api", "worker", "torch-cpu", "torch-cuda"])
+def test_what_the_images_install_is_pinned_with_hashes(name: str) -> None:
+    """`make pins` after each change of pyproject.toml or constraints.txt"""
+    constraints = (PROJECT / "constraints.txt").read_text()
+    tested = {normal(one): version for one, version in re.findall(r"^([\w.-]+)==(\S+)", constraints, re.MULTILINE)}
+    text = (PROJECT / "docker" / f"requirements-{name}.txt").read_text()
+    assert len(locked(name)) == len(re.findall(r"^[^#\s]", text, re.MULTILINE)), "each line is one of them"
+    for package, (version, hashes) in locked(name).items():
+        assert hashes, f"{package} has no hash"
+        cuda = name == "torch-cuda" and package != "torch"
+        assert cuda or tested[normal(package)] == version.partition("+")[0], f"{package}: run make pins"
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    asked = project["dependencies"] + (project["optional-dependencies"]["worker"] if name == "worker" else [])
+    missing = {normal(re.split(r"[\[=]", one)[0]) for one in asked} - locked(name).keys() - {"torch", "recourse-client"}
+    assert name.startswith("torch") or not missing
+
+
+def test_the_bill_of_materials_is_what_is_installed(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "docker/sbom.py", str(tmp_path), "api"], cwd=PROJECT, check=True)
+    bill = json.loads((tmp_path / "sbom-api.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    listed = {part["name"]: (part["version"], hashes_of(part)) for part in bill["components"]}
+    assert listed == {name: (version, set(hashes)) for name, (version, hashes) in locked("api").items()}
+
+
+def hashes_of(part: dict[str, Any]) -> set[str]:
+    return {one["content"] for place in part["externalReferences"] for one in place.get("hashes", ())}
+
+
+def test_images_of_others_are_pinned_by_digest(tmp_path: Path) -> None:
+    """On a copy, with a registry that knows one digest, then another."""
+    (tmp_path / "docker").mkdir()
+    for name in ("docker-compose.yml", "docker/Dockerfile", "docker/pin_images.sh"):
+        shutil.copy(PROJECT / name, tmp_path / name)
+    for digest in ("a" * 64, "b" * 64):
+        (tmp_path / "skopeo").write_text(f"#!/bin/sh\necho sha256:{digest}\n")
+        (tmp_path / "skopeo").chmod(0o755)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(
+            ["sh", "docker/pin_images.sh"], cwd=tmp_path, env={"PATH": path}, check=True, capture_output=True
+        )
+        text = (tmp_path / "docker-compose.yml").read_text() + (tmp_path / "docker/Dockerfile").read_text()
+        pinned = re.findall(r"(?:image: |PYTHON_IMAGE=)([a-z]+):[\w.-]+@sha256:(\w+)$", text, re.MULTILINE)
+        assert sorted(pinned) == [(name, digest) for name in ("nginx", "postgres", "python", "redis")]
+        assert "image: recourse-api:0.1.0\n" in text and "FROM ${PYTHON_IMAGE} AS plain\n" in text
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[._-]+", "-", name).lower()
 
 
 def test_no_host_is_named() -> None:
