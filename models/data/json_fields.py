@@ -1,8 +1,10 @@
 """Typed reads from a JSON document that a person may have written by hand; a wrong type is a SchemaError."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from ..errors import SchemaError
+from ..errors import ArtifactError, SchemaError
 
 
 def read_mapping(value: object, what: str) -> Mapping[str, object]:
@@ -48,3 +50,14 @@ def read_choice(document: Mapping[str, object], key: str, owner: str, choices: S
     if not isinstance(value, str) or value not in choices:
         raise SchemaError(f"Expected '{key}' of {owner} to be one of {', '.join(choices)}, not {value!r}.")
     return value
+
+
+def read_object(path: Path, advice: str = "fetch the model anew") -> Mapping[str, object]:
+    """The JSON object in a file that this program wrote; ArtifactError, with the advice, where there is none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"The file '{path}' is missing or is not JSON; {advice}.") from error
+    if not isinstance(document, dict):
+        raise ArtifactError(f"The file '{path}' does not hold a JSON object; {advice}.")
+    return document

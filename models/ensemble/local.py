@@ -4,9 +4,10 @@
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..arrays import Codes, Records
+from ..data.json_fields import read_object
 from ..errors import ArtifactError, ConfigError, DataError, SchemaError
 from ..space.encoding import Encoder
 from .member import Member, require_every_class
@@ -53,18 +55,6 @@ class EnsembleProgress:
     total: int
 
 
-class _Tally:
-    """Counts the units of work and tells who asked."""
-
-    def __init__(self, total: int, progress: Callable[[EnsembleProgress], None] | None) -> None:
-        self.done, self.total, self.progress = 0, total, progress
-
-    def add(self, member: str, stage: Stage) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(EnsembleProgress(member, stage, self.done, self.total))
-
-
 def train_local_ensemble(
     encoder: Encoder,
     records: Records,
@@ -83,14 +73,19 @@ def train_local_ensemble(
     shortlists = {name: SHORTLISTS[mode][name] for name in _check_names(members)}
     classes, x = encoder.schema.classes, encoder.encode(records)
     y = _check_labels(labels, len(x), len(classes))
-    tally = _Tally(sum(top_candidates.units for top_candidates in shortlists.values()), progress)
+    total, done = sum(shortlist.units for shortlist in shortlists.values()), count(1)
     trained: list[Member] = []
+
+    def tell(member: str, stage: Stage) -> None:
+        if progress is not None:
+            progress(EnsembleProgress(member, stage, next(done), total))
+
     # Without the limit the linear algebra of these small models is slower: its threads wait for each other.
     with threadpool_limits(limits=1):
-        for name, top_candidates in shortlists.items():
-            recipe = choose_recipe(top_candidates, x, y, len(classes), seed, partial(tally.add, name, "search"))
+        for name, shortlist in shortlists.items():
+            recipe = choose_recipe(shortlist, x, y, len(classes), seed, partial(tell, name, "search"))
             trained.append(recipe.fit(x, y, len(classes), seed))
-            tally.add(name, "fit")
+            tell(name, "fit")
     return LocalEnsemble(encoder, tuple(trained), classes)
 
 
@@ -120,6 +115,7 @@ def _check_labels(labels: Codes, rows: int, classes: int) -> Codes:
 VERSION = 1
 INDEX_FILE = "ensemble.json"
 ENCODER_FILE = "encoder.json"
+ANEW = "train the ensemble anew"
 
 
 def save_ensemble(ensemble: LocalEnsemble, folder: Path) -> None:
@@ -136,12 +132,12 @@ def save_ensemble(ensemble: LocalEnsemble, folder: Path) -> None:
 
 def load_ensemble(folder: Path) -> LocalEnsemble:
     """Read what `save_ensemble` wrote; its predictions are the same to the last bit."""
-    index = _read_object(folder / INDEX_FILE)
+    index = read_object(folder / INDEX_FILE, ANEW)
     if index.get("version") != VERSION:
         raise ArtifactError(f"The ensemble in '{folder}' is of version {index.get('version')!r}, not {VERSION}.")
     names, classes = (_read_names(index, key, folder) for key in ("members", "classes"))
     try:
-        encoder = Encoder.from_json(_read_object(folder / ENCODER_FILE))
+        encoder = Encoder.from_json(read_object(folder / ENCODER_FILE, ANEW))
     except SchemaError as error:
         raise ArtifactError(f"The encoder in '{folder}' is damaged: {error}") from error
     for name in names:
@@ -164,17 +160,7 @@ def _check_shape(member: Member, width: int, classes: int) -> None:
         raise ArtifactError(f"The member '{member.name}' knows {found} classes; the ensemble has {classes}.")
 
 
-def _read_object(path: Path) -> dict[str, object]:
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"The file '{path}' is missing or is not JSON; train the ensemble anew.") from error
-    if not isinstance(document, dict):
-        raise ArtifactError(f"The file '{path}' does not hold a JSON object; train the ensemble anew.")
-    return document
-
-
-def _read_names(index: dict[str, object], key: str, folder: Path) -> tuple[str, ...]:
+def _read_names(index: Mapping[str, object], key: str, folder: Path) -> tuple[str, ...]:
     names = index.get(key)
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ArtifactError(f"The ensemble in '{folder}' has no list of texts '{key}'.")

@@ -8,7 +8,6 @@ import copy
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -23,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim.lr_scheduler import OneCycleLR
 
 from ..arrays import Codes, Encoded, Probabilities
+from ..device import one_thread
 from ..errors import ArtifactError
 from .member import hold_out, require_every_class
 
@@ -105,7 +105,8 @@ class TabNetRecipe:
         learn, validate = hold_out(y, self.held_out, seed)
         points, codes = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y.astype(np.int64))
         batch = min(len(learn), max(SMALLEST_BATCH, min(LARGEST_BATCH, len(learn) // 32)))
-        with _one_thread():
+        # Small tensors gain nothing from threads, and their number would change the sums.
+        with one_thread():
             network = build_network(shape, batch, seed)
             batches = Batches(points[learn], codes[learn], batch, torch.Generator().manual_seed(seed))
             _train(network, self, batches, points[validate], codes[validate])
@@ -186,14 +187,3 @@ def _held_out_loss(network: nn.Module, points: Tensor, codes: Tensor) -> float:
     """points (v, D), codes (v,) -> mean cross-entropy"""
     with torch.inference_mode():
         return float(cross_entropy(network(points)[0], codes))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads, and their number would change the sums."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -201,23 +201,6 @@ def _revert(asker: _Asker, current: _Current, active: NDArray[np.intp]) -> None:
         asker.keep_cheaper(current, active[rows], trial)
 
 
-def _take_exact(asker: _Asker, current: _Current, config: OracleConfig) -> None:
-    """Replace what a change of one or two categories does for less, all models agreeing."""
-    bound = np.where(current.agreement < 1.0 - SAME, np.inf, current.cost)
-    found = cheapest_changes(asker.meter, asker.encoder, asker.feasible, asker.target, bound, config.pair_wave)
-    rows = np.flatnonzero(found.solved)
-    current.records[rows], current.cost[rows], current.agreement[rows] = found.records[rows], found.cost[rows], 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class CheapestChanges:
-    """solved (n,): all models accept the change; then records (n, F) and cost (n,) are the cheapest such change."""
-
-    solved: NDArray[np.bool_]
-    records: Records
-    cost: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class _Singles:
     """The S changes of one feature: feature (S,), level (S,), squares (n, S) their squared cost, inf if forbidden."""
@@ -227,39 +210,33 @@ class _Singles:
     squares: Floats
 
 
-def cheapest_changes(
-    meter: QueryMeter, encoder: Encoder, feasible: FeasibleSet, target: Targets, bound: Floats, wave: int
-) -> CheapestChanges:
-    """The cheapest change of one or two features that all models accept, where it costs less than bound (n,)
+def _take_exact(asker: _Asker, current: _Current, config: OracleConfig) -> None:
+    """Take the cheapest change of one or two categories that all models accept, where it costs less than the answer.
 
-    All features are categorical. At first `wave` changes of each record are asked, then twice as many each time. The
-    search ends early where its next wave would pass the meter's limit.
+    All features are categorical. At first `pair_wave` changes of each record are asked, then twice as many each time.
+    The search ends early where its next wave would pass the limit.
     """
-    singles = _singles(encoder, feasible)
+    bound, origin = np.where(current.agreement < 1.0 - SAME, np.inf, current.cost), asker.feasible.origin
+    singles = _singles(asker.encoder, asker.feasible)
     pairs = _pairs(singles)
-    count = len(feasible)
-    records, distance = feasible.origin.copy(), np.full(count, np.inf)
     costs = np.sqrt(np.concatenate([singles.squares, singles.squares[:, pairs[0]] + singles.squares[:, pairs[1]]], 1))
     order = np.argsort(costs, axis=1, kind="stable")
-    start, size = 0, wave
-    pending = np.arange(count)
+    start, size, pending = 0, config.pair_wave, np.arange(len(origin))
     while len(pending) and start < costs.shape[1]:
         tried = order[pending, start : start + size]
         cheaper = costs[pending[:, None], tried] < bound[pending, None]
         rows = np.repeat(pending, cheaper.sum(axis=1))
-        trial = _apply(singles, pairs, feasible.origin[rows], tried[cheaper])
         accepted = np.zeros(cheaper.shape, dtype=np.bool_)
         try:
-            accepted[cheaper] = agreement(meter.predict_proba(trial), target[rows]) >= 1.0
+            accepted[cheaper] = asker.ask(_apply(singles, pairs, origin[rows], tried[cheaper]), rows) >= 1.0
         except QueryLimitError:
-            break
-        first = accepted.argmax(axis=1)
-        solved = np.flatnonzero(accepted.any(axis=1))
-        done, change = pending[solved], tried[solved, first[solved]]
-        records[done], distance[done] = _apply(singles, pairs, feasible.origin[done], change), costs[done, change]
-        pending = pending[~accepted.any(axis=1) & cheaper.all(axis=1)]
+            return
+        solved = accepted.any(axis=1)
+        done, change = pending[solved], tried[solved, accepted.argmax(axis=1)[solved]]
+        current.records[done] = _apply(singles, pairs, origin[done], change)
+        current.cost[done], current.agreement[done] = costs[done, change], 1.0
+        pending = pending[~solved & cheaper.all(axis=1)]
         start, size = start + size, 2 * size
-    return CheapestChanges(np.isfinite(distance), records, distance)
 
 
 def _singles(encoder: Encoder, feasible: FeasibleSet) -> _Singles:
@@ -278,12 +255,9 @@ def _singles(encoder: Encoder, feasible: FeasibleSet) -> _Singles:
 
 def _pairs(singles: _Singles) -> Counts:
     """The pairs of changes to two different features -> (2, P)"""
-    pairs = [pair for pair in combinations(range(len(singles.feature)), 2) if _differ(singles, pair)]
+    owner = singles.feature
+    pairs = [(one, other) for one, other in combinations(range(len(owner)), 2) if owner[one] != owner[other]]
     return np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-
-
-def _differ(singles: _Singles, pair: tuple[int, int]) -> bool:
-    return bool(singles.feature[pair[0]] != singles.feature[pair[1]])
 
 
 def _apply(singles: _Singles, pairs: Counts, origin: Records, change: Counts) -> Records:

@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ..config import Config
-from ..data.json_fields import read_mapping, read_number, read_texts
+from ..data.json_fields import read_mapping, read_number, read_object, read_texts
 from ..device import find_device
 from ..ensemble.local import LocalEnsemble, load_ensemble, save_ensemble
 from ..errors import ArtifactError, ConfigError, SchemaError
@@ -31,7 +31,7 @@ from ..networks.velocity import Velocity, make_velocity
 from ..space.anchors import Anchors
 from ..space.encoding import Encoder
 from .config_json import FORMAT, config_from_json, config_to_json
-from .sealed import check_seal, read_object, write_object, write_sealed
+from .sealed import check_seal, write_object, write_sealed
 
 ENCODER_FILE = "encoder.json"
 MODEL_FILE = "model.json"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..data.json_fields import read_object
 from ..errors import ArtifactError
 
 FORMAT = "recourse-model"
@@ -84,17 +85,6 @@ def check_seal(folder: Path) -> str:
             fact = "is missing" if name not in actual else "is damaged" if name in listed else "does not belong there"
             raise ArtifactError(f"The file '{name}' of '{folder}' {fact}; fetch the model anew.")
     return _content_hash(listed)
-
-
-def read_object(path: Path) -> Mapping[str, object]:
-    """The JSON object in a file."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"The file '{path}' is missing or is not JSON; fetch the model anew.") from error
-    if not isinstance(document, dict):
-        raise ArtifactError(f"The file '{path}' does not hold a JSON object; fetch the model anew.")
-    return document
 
 
 def write_object(path: Path, document: Mapping[str, object]) -> None:

@@ -18,9 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from ..data.json_fields import read_object
 from ..errors import ArtifactError, StoppedError
 from ..storage.config_json import FORMAT
-from ..storage.sealed import check_seal, read_object, write_object, write_sealed
+from ..storage.sealed import check_seal, write_object, write_sealed
 
 FACTS_FILE = "checkpoint.json"
 STATE_FILE = "state.safetensors"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from models.data.json_fields import read_object
 from models.errors import ArtifactError
-from models.storage.sealed import MANIFEST, check_seal, read_object, require_free, write_object, write_sealed
+from models.storage.sealed import MANIFEST, check_seal, require_free, write_object, write_sealed
 
 
 def write_two(folder: Path) -> None:
