@@ -155,18 +155,20 @@ class Constraints:
 
 def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
     """What the records origin (n, F) may become; ConstraintError for the first of them that is left nothing."""
-    rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
-    compiled = _compile(rules, origin)
-    for error in _row_errors(schema, rules, compiled):
+    feasible, errors = compile_each(schema, constraints, origin)
+    for error in errors:
         if error is not None:
             raise error
-    return compiled.feasible
+    return feasible
 
 
-def check_constraints(schema: Schema, constraints: Constraints, origin: Records) -> list[ConstraintError | None]:
-    """The error of each record of origin (n, F), None where there is none; what no record can meet is raised."""
+def compile_each(
+    schema: Schema, constraints: Constraints, origin: Records
+) -> tuple[FeasibleSet, list[ConstraintError | None]]:
+    """The same, and the error of each record instead; what no record can meet is raised."""
     rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
-    return _row_errors(schema, rules, _compile(rules, origin))
+    feasible, empty = _compile(rules, origin)
+    return feasible, _row_errors(schema, rules, origin, empty)
 
 
 def violations(schema: Schema, origin: Records, candidates: Records, feasible: FeasibleSet) -> NDArray[np.bool_]:
@@ -195,16 +197,8 @@ def encoded_bounds(encoder: Encoder, feasible: FeasibleSet) -> Bounds[Encoded]:
     return Bounds(np.where(frozen, point, lower), np.where(frozen, point, upper))
 
 
-@dataclass(frozen=True, eq=False)
-class _Compiled:
-    """The constraints of n records, and where they leave nothing: empty (n, F)."""
-
-    feasible: FeasibleSet
-    empty: NDArray[np.bool_]
-
-
-def _compile(rules: Rules, origin: Records) -> _Compiled:
-    """The rules for each record of origin (n, F)."""
+def _compile(rules: Rules, origin: Records) -> tuple[FeasibleSet, NDArray[np.bool_]]:
+    """The rules for each record of origin (n, F), and where they leave nothing (n, F)"""
     present = ~np.isnan(origin)
     frozen = rules.frozen | ((rules.up | rules.down) & ~present)
     lower = np.where(origin >= rules.floor, np.fmin(rules.lower, origin), rules.lower)
@@ -224,7 +218,7 @@ def _compile(rules: Rules, origin: Records) -> _Compiled:
         movable=~(frozen | (own & (count == 1))),
         missing=~present & (frozen | ~rules.ranged),
     )
-    return _Compiled(feasible, empty=np.where(frozen, present & ~own, count == 0))
+    return feasible, np.where(frozen, present & ~own, count == 0)
 
 
 def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
@@ -242,13 +236,15 @@ def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
     return levels
 
 
-def _row_errors(schema: Schema, rules: Rules, compiled: _Compiled) -> list[ConstraintError | None]:
+def _row_errors(
+    schema: Schema, rules: Rules, origin: Records, empty: NDArray[np.bool_]
+) -> list[ConstraintError | None]:
     """One entry a record; of several errors of a record, that of its first feature."""
-    errors: list[ConstraintError | None] = [None] * len(compiled.feasible)
-    for row, j in zip(*np.nonzero(compiled.empty), strict=True):
+    errors: list[ConstraintError | None] = [None] * len(origin)
+    for row, j in zip(*np.nonzero(empty), strict=True):
         if errors[row] is None:
             feature = schema.features[j]
-            value, wanted = _show(feature, compiled.feasible.origin[row, j]), _show_range(feature, rules, j)
+            value, wanted = _show(feature, origin[row, j]), _show_range(feature, rules, j)
             fact = f"'{feature.name}' is {value} and {_reason(feature, rules, j)}, but its range is {wanted}"
             errors[row] = ConstraintError(f"Row {row + 1}: {fact}; widen the range or leave the record out.")
     return errors
@@ -289,15 +285,10 @@ def prepare(schema: Schema, generated_features: frozenset[str], constraints: Con
     _check_directions(schema, constraints)
     frozen = frozenset(schema.names) - generated_features
     constraints = replace(constraints, immutable=constraints.immutable | frozen)
-    try:
-        feasible = compile_constraints(schema, constraints, records)
-    except ConstraintError:
-        # Some record is left nothing: a second, slower pass says which.
-        errors = check_constraints(schema, constraints, records)
-        rows = np.flatnonzero([error is None for error in errors])
-        feasible = compile_constraints(schema, constraints, records[rows])
-        return Prepared(feasible, rows, tuple(None if error is None else str(error) for error in errors))
-    return Prepared(feasible, np.arange(len(records)), (None,) * len(records))
+    feasible, errors = compile_each(schema, constraints, records)
+    rows = np.flatnonzero([error is None for error in errors])
+    feasible = feasible if len(rows) == len(records) else feasible.rows(rows)
+    return Prepared(feasible, rows, tuple(None if error is None else str(error) for error in errors))
 
 
 def _check_directions(schema: Schema, constraints: Constraints) -> None:

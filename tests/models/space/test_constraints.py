@@ -14,8 +14,8 @@ from models.errors import ConstraintError
 from models.space.constraints import (
     Constraints,
     Range,
-    check_constraints,
     compile_constraints,
+    compile_each,
     encoded_bounds,
     violations,
 )
@@ -120,7 +120,7 @@ def test_rows_are_repeated_side_by_side() -> None:
     ],
 )
 def test_what_no_record_can_meet_is_raised_for_all(constraints: Constraints, message: str) -> None:
-    for call in (compile_constraints, check_constraints):
+    for call in (compile_constraints, compile_each):
         with pytest.raises(ConstraintError, match=message):
             call(SCHEMA, constraints, ORIGIN)
 
@@ -151,7 +151,7 @@ def test_what_no_record_can_meet_is_raised_for_all(constraints: Constraints, mes
     ],
 )
 def test_what_one_record_cannot_meet_is_its_own_error(constraints: Constraints, messages: list[str | None]) -> None:
-    errors = check_constraints(SCHEMA, constraints, ORIGIN)
+    errors = compile_each(SCHEMA, constraints, ORIGIN)[1]
     for error, message in zip(errors, messages, strict=True):
         assert (error is None) == (message is None)
         assert str(message or "None") in str(error)
@@ -205,7 +205,7 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
     schema = data.draw(schemas())
     origin, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     sets = [[permitted_values(f, request, row[j]) for j, f in enumerate(schema.features)] for row in origin]
-    errors = check_constraints(schema, request, origin)
+    errors = compile_each(schema, request, origin)[1]
     assert [error is None for error in errors] == [all(row) for row in sets]
     good = [row for row, error in enumerate(errors) if error is None]
     assume(good)
@@ -233,7 +233,7 @@ def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     encoder = Encoder.fit(schema, records)
-    good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
+    good = [row for row, error in enumerate(compile_each(schema, request, records)[1]) if error is None]
     assume(good)
     origin = records[good]
     feasible = compile_constraints(schema, request, origin)
@@ -249,7 +249,7 @@ def test_the_box_holds_frozen_columns_exactly_and_decodes_to_the_same_numbers(da
     schema = data.draw(schemas())
     records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
     encoder = Encoder.fit(schema, records)
-    good = [row for row, error in enumerate(check_constraints(schema, request, records)) if error is None]
+    good = [row for row, error in enumerate(compile_each(schema, request, records)[1]) if error is None]
     assume(good)
     feasible = compile_constraints(schema, request, records[good])
     box = encoded_bounds(encoder, feasible)
