@@ -40,11 +40,13 @@ $(RIVALS)/.installed: $(RIVALS_PINS)
 	touch $@
 
 # The plain install and its tests on another Python, `make plain PYTHON=python3.13`; the worker's versions resolve there.
-# No CPU build of torch is at hand for these Pythons here, so what needs it is left out.
+# No CPU build of torch is at hand for these Pythons here, so what needs it is left out. fast-deps reads what a wheel
+# needs and not the wheel, which for torch and CUDA would be gigabytes; pip would ask for it on a mirror that tells less.
 plain:
 	$(PYTHON) -m venv --clear .venv-plain
+	.venv-plain/bin/python -m pip install -q --constraint constraints.txt pip
 	.venv-plain/bin/python -m pip install -q --constraint constraints.txt ./client '.[test]'
-	.venv-plain/bin/python -m pip install -q --dry-run --constraint constraints.txt ./client '.[worker]'
+	.venv-plain/bin/python -m pip install -q --dry-run --use-feature=fast-deps --constraint constraints.txt ./client '.[worker]'
 	.venv-plain/bin/python -m pytest -n 2 -m "not slow"
 
 # Everything with made-up loans: serves, trains, explains, shows the dashboard's address. ONCE=1 ends afterwards.

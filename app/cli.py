@@ -22,6 +22,7 @@ WORKER_EXTRA = frozenset(
     {
         "catboost",
         "lassonet",
+        "matplotlib",
         "pytorch_tabnet",
         "safetensors",
         "scipy",

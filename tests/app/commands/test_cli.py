@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from app.cli import COMMANDS, main
+from app.cli import COMMANDS, WORKER_EXTRA, main
 from app.commands.explain import _show
 from app.dashboard.rendering import plain_value
 from models.data.grid import snap
@@ -77,6 +78,13 @@ def help_pages() -> dict[str, str]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_needs_no_torch(command: str, help_pages: dict[str, str]) -> None:
     assert f"recourse {command}" in help_pages[command]
+
+
+def test_what_the_worker_extra_adds_is_known_by_name() -> None:
+    """A package that is missing here would be blamed on us, and not on the install."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    imported = {"scikit-learn": "sklearn", "pytorch-tabnet": "pytorch_tabnet"}
+    assert {imported.get(name, name) for name in project["optional-dependencies"]["worker"]} == WORKER_EXTRA
 
 
 def test_without_torch_a_sentence_says_what_to_install(tmp_path: Path) -> None:
