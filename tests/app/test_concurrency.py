@@ -9,7 +9,7 @@ import pytest
 
 from app.concurrency import FairRoom, SharedThreads
 from app.errors import OverloadedError
-from tests.patience import until
+from tests.patience import BOUND, until
 
 
 def test_no_tenant_holds_all_threads() -> None:
@@ -18,7 +18,7 @@ def test_no_tenant_holds_all_threads() -> None:
     def work(tenant_id: int) -> Callable[[], int]:
         def wait() -> int:
             begun.append(tenant_id)
-            assert gate.wait(60)
+            assert gate.wait(BOUND)
             return tenant_id
 
         return wait
@@ -44,7 +44,7 @@ def test_whoever_waits_too_long_for_its_share_is_sent_away() -> None:
 
     def wait() -> None:
         begun.set()
-        assert gate.wait(60)
+        assert gate.wait(BOUND)
 
     async def scenario() -> None:
         threads = SharedThreads(2)
@@ -68,7 +68,7 @@ def test_work_that_nobody_waits_for_any_more_still_counts() -> None:
 
     def wait() -> None:
         begun.append("slow")
-        assert gate.wait(60)
+        assert gate.wait(BOUND)
 
     async def scenario() -> None:
         threads = SharedThreads(2)

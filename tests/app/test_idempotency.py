@@ -18,7 +18,7 @@ from app.errors import InFlightError, ReusedKeyError
 from app.idempotency import IdempotentRequests, Keep, KeyedBody, KeyUse, StoredReply
 from models.errors import TargetError
 from tests.app.conftest import Customer
-from tests.patience import PATIENCE, SECONDS, wait_until
+from tests.patience import BOUND, wait_until
 
 FIRST = KeyedBody.of("k", b"body")
 
@@ -81,16 +81,16 @@ def test_while_the_first_is_answered_the_second_has_to_wait(database: Database, 
 
     def slow() -> StoredReply:
         begun.set()
-        assert go.wait(30)
+        assert go.wait(BOUND)
         return StoredReply(200, "{}")
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(answer, requests, customer.tenant_id, "/train", FIRST, slow)
-        assert begun.wait(30)
+        assert begun.wait(BOUND)
         with pytest.raises(InFlightError):
             answer(requests, customer.tenant_id, "/train", FIRST, slow)
         go.set()
-        assert not first.result(30).replayed
+        assert not first.result(BOUND).replayed
     assert answer(requests, customer.tenant_id, "/train", FIRST, slow).replayed
 
 
@@ -131,7 +131,7 @@ def test_a_request_that_takes_long_gives_signs_of_life(database: Database, custo
     requests, go = IdempotentRequests(database, 0.3), Event()
 
     def slow() -> StoredReply:
-        assert go.wait(SECONDS * PATIENCE)
+        assert go.wait(BOUND)
         return StoredReply(200, "{}")
 
     def lease() -> datetime | None:
@@ -145,7 +145,7 @@ def test_a_request_that_takes_long_gives_signs_of_life(database: Database, custo
         assert begun is not None
         wait_until(lambda: (lease() or begun) > begun + timedelta(seconds=0.3))
         go.set()
-        assert not first.result(SECONDS).replayed
+        assert not first.result(BOUND).replayed
     assert answer(requests, customer.tenant_id, "/explain", FIRST, slow).replayed
 
 
@@ -244,7 +244,7 @@ def test_a_caller_that_hangs_up_at_once_frees_the_key_too(
 
     def slow(connection: Connection, use: KeyUse, lease_until: datetime) -> bool:
         beginning.set()
-        assert go.wait(30)
+        assert go.wait(BOUND)
         return begin(connection, use, lease_until)
 
     async def soon(keep: Keep) -> StoredReply:

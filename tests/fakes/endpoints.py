@@ -10,6 +10,8 @@ from io import BytesIO
 from threading import Event, Thread
 from typing import Any
 
+from tests.patience import BOUND, wait_until
+
 
 class HostileServer(ThreadingHTTPServer):
     """Remembers each request as (path, Authorization), and counts connections; `stop` ends the endless answers."""
@@ -167,7 +169,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"X-More: 1\r\n")
 
     def answer_silence(self, rows: int, names: list[str]) -> None:
-        self.server.stop.wait(30)
+        self.server.stop.wait(BOUND)
+
+    def answer_together(self, rows: int, names: list[str]) -> None:
+        """When three have asked, and not before."""
+        wait_until(lambda: len(self.server.requests) >= 3 or self.server.stop.is_set())
+        self._json(_response(rows, names))
 
     def answer_slow(self, rows: int, names: list[str]) -> None:
         time.sleep(0.3)

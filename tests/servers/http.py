@@ -11,8 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from app.connections import BoundedProtocol
-
-START_SECONDS = 60.0
+from tests.patience import BOUND
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def serving(
 
     thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + BOUND
     while not server.started and thread.is_alive() and time.monotonic() < end:
         time.sleep(0.005)
     assert server.started, "the server did not start"
@@ -41,4 +40,4 @@ def serving(
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=BOUND)

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
-START_SECONDS = 30.0
+from tests.patience import wait_until
 
 
 class RedisServer:
@@ -37,11 +36,8 @@ class RedisServer:
     def start(self) -> None:
         command = [_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         self._process = subprocess.Popen([*command, "--dir", str(self._folder)], stdout=subprocess.DEVNULL)
-        end = time.monotonic() + START_SECONDS
         with Redis.from_url(self.url) as redis:
-            while not _answers(redis):
-                assert time.monotonic() < end, "redis-server did not start"
-                time.sleep(0.05)
+            wait_until(lambda: _answers(redis))
 
     def stop(self) -> None:
         """What was in it is gone."""

@@ -20,13 +20,12 @@ from uuid import uuid4
 
 import httpx
 
+from tests.patience import BOUND
 from tests.servers.postgres import new_database, postgres_url
 from tests.servers.redis import own_redis
 from tests.system import compose
 
 Mode: TypeAlias = Literal["embedded", "production"]
-START_SECONDS = 300.0
-STOP_SECONDS = 180.0
 ROOTS = os.environ.get("RECOURSE_TEST_ROOTS")
 USER_ID = 10001
 VAR = "/var/lib/recourse"
@@ -40,7 +39,7 @@ def running_service(mode: Mode, folder: Path) -> Iterator[httpx.Client]:
     running = _embedded if mode == "embedded" else _production
     with running(folder) as (port, key):
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300.0) as http:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=BOUND) as http:
             yield http
 
 
@@ -99,7 +98,7 @@ class _Container:
     def run(self, command: list[str]) -> None:
         """A command that does its work and ends."""
         environment = service_environment(self.environment)
-        subprocess.run(command, env=environment, check=True, timeout=START_SECONDS, cwd=compose.PROJECT)
+        subprocess.run(command, env=environment, check=True, timeout=BOUND, cwd=compose.PROJECT)
 
 
 def _container(service: str, places: Mapping[str, str], given: Mapping[str, str], folder: Path) -> _Container:
@@ -136,7 +135,7 @@ def process_of(command: list[str], environment: Mapping[str, str]) -> Iterator["
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(timeout=STOP_SECONDS)
+            code = process.wait(timeout=BOUND)
         finally:
             process.kill()
             process.wait()
@@ -153,18 +152,18 @@ def service_environment(chosen: Mapping[str, str]) -> dict[str, str]:
 
 def wait_ready(port: int, *processes: "subprocess.Popen[bytes]") -> None:
     """Until /readyz says so: database, queue, explainer and disk."""
-    end, said = time.monotonic() + START_SECONDS, "nothing"
+    end, said = time.monotonic() + BOUND, "nothing"
     while time.monotonic() < end:
         assert all(process.poll() is None for process in processes), "a process ended before it was ready"
         try:
-            answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=10.0)
+            answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60.0)
             if answer.status_code == httpx.codes.OK:
                 return
             said = answer.text
         except httpx.HTTPError as error:
             said = str(error)
         time.sleep(0.2)
-    raise AssertionError(f"the service was not ready after {START_SECONDS:g} s: {said}")
+    raise AssertionError(f"the service was not ready after {BOUND:g} s: {said}")
 
 
 def free_port() -> int:

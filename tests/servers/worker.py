@@ -25,6 +25,7 @@ from app.train.request import TrainRequest
 from models.datasets.loans import loans
 from tests.app.conftest import Customer
 from tests.fakes.service import Bell
+from tests.patience import BOUND
 
 ROWS = 120
 
@@ -86,7 +87,7 @@ class Site:
     def train_all(self) -> None:
         """Until no job waits."""
         with self.trainer("--once") as trainer:
-            assert trainer.wait(timeout=540) == 0
+            assert trainer.wait(timeout=BOUND) == 0
 
 
 def changed(request: TrainRequest, **changes: object) -> TrainRequest:

@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from app.settings import Settings
-from tests.patience import wait_until
+from tests.patience import BOUND, wait_until
 from tests.servers.http import serving
 from tests.servers.running import free_port
 from tests.system import compose
@@ -314,7 +314,7 @@ def test_the_proxy_passes_on_and_has_limits(tls: bool, tmp_path: Path) -> None:
     with serving(who_asks) as upstream, proxy(tmp_path, upstream, tls) as (url, health), ExitStack() as stack:
         assert httpx.get(f"http://127.0.0.1:{health}/").status_code == 204
         trusted = ssl.create_default_context(cafile=str(tmp_path / "certificates/fullchain.pem"))
-        http = stack.enter_context(httpx.Client(base_url=url, verify=trusted, timeout=60.0))
+        http = stack.enter_context(httpx.Client(base_url=url, verify=trusted, timeout=BOUND))
         said = {"X-Forwarded-For": "10.9.8.7", "X-Forwarded-Proto": "ftp"}
         assert http.get("/livez", headers=said).text == f"127.0.0.1 {'https' if tls else 'http'} 0"
         assert http.post("/explain", content=b"x" * 2**24).text.endswith(f" {2**24}")

@@ -19,9 +19,9 @@ import httpx
 import psycopg
 import pytest
 
-from tests.patience import wait_until
+from tests.patience import BOUND, wait_until
 from tests.servers.postgres import new_database, postgres_url
-from tests.servers.running import START_SECONDS, free_port, process_of, service_environment, wait_ready
+from tests.servers.running import free_port, process_of, service_environment, wait_ready
 
 BASELINE = Path(__file__).parent / "baseline"
 RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
@@ -50,7 +50,7 @@ def restore(url: str, dump: Path) -> None:
 
 
 def recourse(settings: Mapping[str, str], *arguments: str) -> None:
-    subprocess.run([*RECOURSE, *arguments], env=service_environment(settings), check=True, timeout=START_SECONDS)
+    subprocess.run([*RECOURSE, *arguments], env=service_environment(settings), check=True, timeout=BOUND)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def serving(settings: Mapping[str, str], key: str) -> Iterator[httpx.Client]:
     with process_of([*RECOURSE, "serve", "--port", str(port)], settings) as api:
         wait_ready(port, api)
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=START_SECONDS) as http:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=BOUND) as http:
             yield http
 
 

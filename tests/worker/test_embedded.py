@@ -92,7 +92,7 @@ def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
         service.cancel(site.database, site.customer.tenant_id, job_id)
         asked = time.monotonic()
         wait_until(lambda: site.job(job_id).state == "cancelled")
-        assert time.monotonic() - asked < 3.0
+        assert time.monotonic() - asked < site.settings.job_lease_seconds, "at a renewal, not when the lease is over"
         wait_until(lambda: balance_of(site, "loans")[1] == 0)
         kill_trainer(queue)
     assert site.version(job_id) is None

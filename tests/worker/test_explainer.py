@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -36,7 +35,7 @@ from app.settings import Settings, environment_of
 from tests.app.api.conftest import client
 from tests.fakes.lending import APPROVED, Lending, make_lending
 from tests.fakes.service import Bell
-from tests.patience import wait_until
+from tests.patience import BOUND, wait_until
 from tests.published import Saved, publish, save_two
 from tests.servers.http import serving
 from tests.servers.postgres import new_database
@@ -78,21 +77,19 @@ class Worker:
     def start(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "worker.explain_server", "--port", str(self.port)]
         self.process = subprocess.Popen(command, env=os.environ | environment_of(self._settings))
-        end = time.monotonic() + 240
-        while not self.answers("/readyz"):
-            assert time.monotonic() < end and self.process.poll() is None, "the explainer did not start"
-            time.sleep(0.05)
+        wait_until(lambda: self.process.poll() is not None or self.answers("/readyz"))
+        assert self.process.poll() is None, "the explainer did not start"
         return self.process
 
     def answers(self, path: str) -> bool:
         try:
-            return httpx.get(self.url + path, timeout=5).status_code == 200
+            return httpx.get(self.url + path, timeout=60).status_code == 200
         except httpx.HTTPError:
             return False
 
     def end(self, by: signal.Signals) -> int:
         self.process.send_signal(by)
-        return self.process.wait(timeout=120)
+        return self.process.wait(timeout=BOUND)
 
 
 class Site:
@@ -176,7 +173,7 @@ def _running(settings: Settings) -> Iterator[Worker]:
 def test_a_version_that_becomes_active_is_loaded_before_anybody_asks(site: Site) -> None:
     """It was published when the worker ran already."""
     headers = {remote.KEY_HEADER: KEY, remote.VERSION_HEADER: remote.VERSION}
-    wait_until(lambda: httpx.get(site.worker.url + "/state", headers=headers, timeout=30).json()["versions"] == 1, 120)
+    wait_until(lambda: httpx.get(site.worker.url + "/state", headers=headers, timeout=BOUND).json()["versions"] == 1)
     assert site.seen == 0, "and nobody was asked"
 
 
@@ -199,11 +196,11 @@ def test_an_api_of_another_release_is_refused_in_words(
 
 def test_operations(site: Site) -> None:
     assert site.worker.answers("/livez")
-    assert httpx.get(site.worker.url + "/state", timeout=30).status_code == 401
-    assert "recourse_batch_records" in httpx.get(site.worker.url + "/metrics", timeout=30).text
-    assert httpx.head(site.worker.url + "/livez", timeout=30).status_code == 200
-    assert httpx.get(site.worker.url + "/nothing", timeout=30).status_code == 404
-    assert httpx.get(site.worker.url + "/explain", timeout=30).status_code == 405
+    assert httpx.get(site.worker.url + "/state", timeout=BOUND).status_code == 401
+    assert "recourse_batch_records" in httpx.get(site.worker.url + "/metrics", timeout=BOUND).text
+    assert httpx.head(site.worker.url + "/livez", timeout=BOUND).status_code == 200
+    assert httpx.get(site.worker.url + "/nothing", timeout=BOUND).status_code == 404
+    assert httpx.get(site.worker.url + "/explain", timeout=BOUND).status_code == 405
 
 
 def test_an_order_with_queries_runs_once_and_only_with_the_key(site: Site, lending: Lending) -> None:
@@ -280,9 +277,9 @@ def test_killed_under_load(site: Site, lending: Lending) -> None:
 def test_what_is_in_flight_is_finished(site: Site, lending: Lending) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(site.explain, lending, 0, 60)
-        end = time.monotonic() + 60
-        while "recourse_explain_pending_records 60.0" not in httpx.get(site.worker.url + "/metrics", timeout=30).text:
-            assert time.monotonic() < end and not asked.done()
+        pending = "recourse_explain_pending_records 60.0"
+        wait_until(lambda: asked.done() or pending in httpx.get(site.worker.url + "/metrics", timeout=BOUND).text)
+        assert not asked.done()
         assert site.worker.end(signal.SIGTERM) == 0
         assert asked.result().status_code == 200
     assert site.explain(lending, 0).status_code == 503

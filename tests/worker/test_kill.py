@@ -20,13 +20,12 @@ from app.db.ledger_tables import ReservationRow
 from app.db.tables import ModelVersion
 from app.ledger.audit import check_ledger
 from tests.app.conftest import Customer
-from tests.patience import wait_until
+from tests.patience import BOUND, wait_until
 from tests.servers.worker import Site, changed, make_site
 from tests.worker.lender import lending, reachable, register
 
 KILLS = int(os.environ.get("RECOURSE_KILLS", "2"))
 QUERIES = 12
-MOST_SECONDS = 540
 
 
 def trainings(job_id: UUID) -> list[int]:
@@ -70,7 +69,7 @@ def kill_something(trainers: list["subprocess.Popen[bytes]"], job_id: UUID, chan
 
 def finish_under_fire(site: Site, job_id: UUID, kills: int, chance: random.Random) -> int:
     """Two trainers race for the job, and are started again when they die; how many times something was killed."""
-    done, fire, end = 0, Fire(chance), time.monotonic() + MOST_SECONDS
+    done, fire, end = 0, Fire(chance), time.monotonic() + BOUND
     with ExitStack() as stack:
         trainers = [stack.enter_context(site.trainer()) for _ in range(2)]
         while (job := site.job(job_id)).state in ("queued", "running"):

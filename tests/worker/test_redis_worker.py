@@ -16,7 +16,7 @@ from app.db.engine import Database
 from app.settings import environment_of
 from app.train.queue import RedisQueue
 from tests.app.conftest import Customer
-from tests.patience import wait_until
+from tests.patience import BOUND, wait_until
 from tests.servers.redis import own_redis
 from tests.servers.worker import Site, changed, make_site
 
@@ -29,7 +29,7 @@ def redis_worker(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
     try:
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=BOUND) == 0
     finally:
         process.kill()
         process.wait()

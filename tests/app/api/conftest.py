@@ -22,6 +22,7 @@ from app.settings import Settings
 from tests.fakes.endpoints import HostileServer
 from tests.fakes.endpoints import serving as serving_lender
 from tests.fakes.service import Bell, SilentExplainer
+from tests.patience import BOUND
 from tests.servers.http import serving
 from tests.servers.postgres import new_database
 
@@ -132,4 +133,4 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 def client(url: str, key: str | None) -> httpx.Client:
     headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
-    return httpx.Client(base_url=url, headers=headers, timeout=60.0, verify=NO_TLS)
+    return httpx.Client(base_url=url, headers=headers, timeout=BOUND, verify=NO_TLS)

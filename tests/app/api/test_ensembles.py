@@ -22,7 +22,7 @@ from app.explain.contract import VerifyAnswer
 from app.resources import ASKING_AT_ONCE
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
-from tests.patience import until
+from tests.patience import BOUND, until
 
 SECRET = "token-of-the-lender"
 
@@ -187,7 +187,7 @@ def test_slow_models_of_some_tenants_keep_no_other_tenant_waiting(
 
     def ask(service: AskService, row: EnsembleRow, records: list[object], deadline: Deadline) -> VerifyAnswer:
         asked.append(row.tenant_id)
-        assert row.tenant_id == 3 or gate.wait(60)
+        assert row.tenant_id == 3 or gate.wait(BOUND)
         return said
 
     async def predict(tenant_id: int) -> VerifyAnswer:
@@ -196,7 +196,7 @@ def test_slow_models_of_some_tenants_keep_no_other_tenant_waiting(
     async def scenario() -> None:
         slow = [asyncio.create_task(predict(tenant_id)) for tenant_id in (1, 2) for _ in range(80)]
         await until(lambda: len(asked) >= ASKING_AT_ONCE * 3 // 4)
-        assert await asyncio.wait_for(predict(3), 20) is said
+        assert await asyncio.wait_for(predict(3), BOUND) is said
         gate.set()
         await asyncio.gather(*slow)
 

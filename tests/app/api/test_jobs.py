@@ -15,6 +15,7 @@ from app.train.jobs import Claim
 from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_job
 from tests.app.api.test_datasets import csv, upload
+from tests.patience import BOUND
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_events_are_told_as_they_happen_and_again_from_any_of_them(service: Serv
         with database.writing() as connection:
             jobs.fail(connection, Claim(job_id, row.fence), "no memory", utc_now())
             jobs.add_event(connection, service.tenant_id, job_id, "state", {"state": "failed"}, utc_now())
-        events = told.result(60)
+        events = told.result(BOUND)
     assert [kind for _, kind, _ in events] == ["state", "progress", "state"]
     assert events[-1][2]["state"] == "failed" and "at" in events[-1][2]
     assert read_events(service.viewer, job_id, last=events[0][0]) == events[1:]

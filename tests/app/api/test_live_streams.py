@@ -15,9 +15,7 @@ from app.db.ledger_tables import Account, EntryType, LedgerEntry
 from app.db.tables import Role, utc_now
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
-
-SOON = 20.0
-"""Seconds in which a stream has to end; a few are enough where the machine is idle."""
+from tests.patience import BOUND
 
 
 @pytest.fixture
@@ -40,7 +38,7 @@ def listening(client: httpx.Client, path: str) -> Iterator[Iterator[str]]:
 def wait_for_the_end(lines: Iterator[str]) -> None:
     began = time.monotonic()
     for _ in lines:
-        assert time.monotonic() - began < SOON, "the stream goes on"
+        assert time.monotonic() - began < BOUND, "the stream goes on"
 
 
 def test_a_tenant_has_so_many_streams_and_no_more(service: Service, paths: tuple[str, str]) -> None:
@@ -53,7 +51,7 @@ def test_a_tenant_has_so_many_streams_and_no_more(service: Service, paths: tuple
             assert answer.json()["detail"].startswith("3 streams are open already")
         with listening(service.stranger, paths[1]):
             pass
-    end = time.monotonic() + SOON
+    end = time.monotonic() + BOUND
     while True:
         with service.viewer.stream("GET", paths[0]) as again:
             if again.status_code == 200:
@@ -118,8 +116,8 @@ def test_readers_who_do_not_read_stop_nobody(
             waiting = stack.enter_context(asking_and_not_reading(service, "/budgets/loans/ledger?format=csv"))
             assert waiting.recv(12) == b"HTTP/1.1 200"
         for client, path in ((service.stranger, "/jobs"), (service.viewer, "/budgets"), (service.nobody, "/readyz")):
-            assert client.get(path, timeout=SOON).status_code == 200, path
-        assert service.admin.put("/budgets/loans", json={"limit": 51}, timeout=SOON).status_code == 200
+            assert client.get(path, timeout=BOUND).status_code == 200, path
+        assert service.admin.put("/budgets/loans", json={"limit": 51}, timeout=BOUND).status_code == 200
         refused = service.viewer.get("/budgets/loans/ledger", params={"format": "csv"})
         assert (refused.status_code, "streams are open" in refused.text) == (503, True)
 

@@ -22,7 +22,7 @@ from tests.app.api.conftest import Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 from tests.app.api.test_datasets import csv, upload
 from tests.fakes.service import Bell, SilentExplainer
-from tests.patience import PATIENCE, SECONDS
+from tests.patience import BOUND
 
 CHILDREN = multiprocessing.get_context("forkserver")
 CHILDREN.set_forkserver_preload([__name__])
@@ -58,7 +58,7 @@ def killed_at(service: Service, step: str, request: dict[str, Any]) -> None:
     settings = service.resources.settings.model_copy(update={"idempotency_open_seconds": LEASE_SECONDS})
     child = CHILDREN.Process(target=ask_and_die, args=(settings, step, request))
     child.start()
-    child.join(SECONDS * PATIENCE)
+    child.join(BOUND)
     assert child.exitcode == -signal.SIGKILL, f"{step} was not reached"
 
 
@@ -102,7 +102,7 @@ def test_a_killed_request_is_sent_again_and_happens_once(
     answer = service.admin.request("POST", **request)
     if path == "/explain":
         # It may have asked the lender's models: its key is held until its process has given no sign of life.
-        end = time.monotonic() + (LEASE_SECONDS + SECONDS) * PATIENCE
+        end = time.monotonic() + LEASE_SECONDS + BOUND
         while answer.status_code == 409 and time.monotonic() < end:
             time.sleep(0.1)
             answer = service.admin.request("POST", **request)

@@ -14,6 +14,7 @@ from app.db.tables import Role
 from app.main import create_app
 from tests.app.api.conftest import Service
 from tests.fakes.service import Bell, SilentExplainer
+from tests.patience import BOUND
 
 
 def problem(answer: httpx.Response) -> str:
@@ -28,7 +29,7 @@ def problem(answer: httpx.Response) -> str:
 
 def socket_to(service: Service) -> socket.socket:
     url = httpx.URL(service.server.url)
-    return socket.create_connection((url.host, url.port or 80), timeout=30)
+    return socket.create_connection((url.host, url.port or 80), timeout=BOUND)
 
 
 def test_a_sane_request_id_is_kept_and_another_is_replaced(service: Service) -> None:
@@ -152,7 +153,7 @@ def test_a_compressed_body_is_not_opened(service: Service) -> None:
 def test_the_log_has_the_template_and_no_secret(service: Service) -> None:
     with capture_logs() as lines:
         service.admin.delete("/keys/7d9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", headers={"X-Request-ID": "find-me"})
-        end = time.monotonic() + 30
+        end = time.monotonic() + BOUND
         # The answer leaves before its line is written.
         while not any(line.get("request_id") == "find-me" for line in lines) and time.monotonic() < end:
             time.sleep(0.01)
@@ -210,7 +211,7 @@ def test_large_bodies_do_not_hold_up_the_event_loop(service: Service, flood: str
 
     async def ask() -> tuple[list[int], float]:
         transport, statuses = httpx.ASGITransport(app), []
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=300) as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=BOUND) as http:
             began = time.thread_time()
             for role in (Role.VIEWER, Role.CLIENT):
                 sent = headers | {"Authorization": f"Bearer {service.keys[role]}"}

@@ -181,7 +181,7 @@ def guess(client: httpx.Client, key: str) -> httpx.Response:
 
 def test_guessing_a_key_is_slow(service: Service, guesses: list[float]) -> None:
     """300 guesses took 7 seconds. A right key is not looked at either, so that a guess tells nothing."""
-    with sign_in(service) as known, httpx.Client(base_url=service.server.url, timeout=60.0) as stranger:
+    with sign_in(service) as known, client_of(service.server.url, None) as stranger:
         for number in range(principals.MOST_WRONG):
             assert guess(stranger, f"rk_guess{number}").status_code == 401
         for key in ("rk_guess", service.keys[Role.ADMIN]):

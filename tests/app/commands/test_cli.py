@@ -1,7 +1,6 @@
 """The command line as a whole: help at once, no torch where none is needed, the ledger's commands mounted."""
 
 import json
-import resource
 import subprocess
 import sys
 import tomllib
@@ -56,12 +55,10 @@ def python(code: str, arguments: Sequence[str] = ()) -> subprocess.CompletedProc
 
 def test_help_comes_at_once() -> None:
     code = "import sys; from app.cli import main\ntry: main(['--help'])\nexcept SystemExit: print(*sys.modules)"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = python(code)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     *page, modules = done.stdout.splitlines()
     assert not {"torch", "pandas", "numpy", "sklearn", "sqlalchemy", "fastapi", "pydantic"} & set(modules.split())
-    assert after.ru_utime - before.ru_utime < 0.5
+    assert len(modules.split()) < 500, "Typer and Rich alone are some 200"
     for command in COMMANDS:
         assert any(line.strip("│ ").startswith(command) for line in page)
 

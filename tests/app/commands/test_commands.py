@@ -16,6 +16,7 @@ from app.db.migrations import newest_revision
 from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
+from tests.patience import BOUND
 
 RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
 
@@ -23,7 +24,7 @@ RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
 def run(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [*RECOURSE, *arguments]
     environment = os.environ | {"RECOURSE_DATABASE_URL": url}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BOUND, check=False)
 
 
 def test_migrate_from_nothing_and_again(empty_database_url: str) -> None:
@@ -36,7 +37,7 @@ def test_processes_that_migrate_at_once_wait_for_each_other(empty_database_url: 
     command = [*RECOURSE, "migrate"]
     environment = os.environ | {"RECOURSE_DATABASE_URL": empty_database_url}
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(3)]
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait(BOUND) for process in processes] == [0, 0, 0]
 
 
 @pytest.fixture

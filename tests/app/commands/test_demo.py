@@ -22,11 +22,11 @@ from app.ensembles import directory
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from tests.fakes.lending import make_lending
+from tests.patience import BOUND, wait_until
 from tests.published import publish, save_two
 from tests.servers.running import free_port
 
 MODEL = "loans"
-PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +92,7 @@ def wait_for_line(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def check_gone(folder: Path, port: int) -> None:
-    end = time.monotonic() + 10.0
-    while (left := started_with(folder)) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not left, "processes are left behind"
+    wait_until(lambda: not started_with(folder))
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
@@ -112,7 +109,7 @@ def test_an_interrupted_demo_ends_with_all_that_it_started(trained: Path, ending
             os.killpg(process.pid, signal.SIGINT)
         else:
             process.send_signal(signal.Signals[ending])
-        rest, _ = process.communicate(timeout=PATIENCE)
+        rest, _ = process.communicate(timeout=BOUND)
         assert process.returncode == 0, rest
         assert "Stopping." in rest and "Traceback" not in rest
         check_gone(trained, port)
@@ -121,12 +118,12 @@ def test_an_interrupted_demo_ends_with_all_that_it_started(trained: Path, ending
 def test_a_demo_that_is_interrupted_while_it_starts(tmp_path: Path) -> None:
     port, folder = free_port(), tmp_path / "var"
     with demo(folder, port) as process:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + BOUND
         while not (folder / "demo.log").exists():
             assert process.poll() is None and time.monotonic() < end
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        rest, _ = process.communicate(timeout=PATIENCE)
+        rest, _ = process.communicate(timeout=BOUND)
         assert (process.returncode, "Traceback" in rest) == (130, False), rest
         assert "Stopped." in rest
         check_gone(folder, port)

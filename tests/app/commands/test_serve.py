@@ -6,7 +6,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +17,7 @@ from app.commands.serve import prepare
 from app.db.engine import open_database
 from app.settings import Settings
 from models.errors import ConfigError
-
-SECONDS = 120.0
+from tests.patience import BOUND, wait_until
 
 
 @contextmanager
@@ -42,16 +40,13 @@ def serve(var_dir: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str],
 
 def wait_ready(http: httpx.Client) -> None:
     """The trainer is a process that takes its time to start."""
-    end = time.monotonic() + SECONDS
-    while http.get("/readyz").status_code != 200 and time.monotonic() < end:
-        time.sleep(0.2)
-    assert http.get("/readyz").json()["ready"]
+    wait_until(lambda: http.get("/readyz").json()["ready"])
 
 
 def headers_taken(url: str) -> int:
     """Bytes of endless headers that went before the connection was closed, 64 MiB if it never was."""
     address, sent = httpx.URL(url), 0
-    with socket.create_connection((address.host, address.port or 80), timeout=SECONDS) as connection:
+    with socket.create_connection((address.host, address.port or 80), timeout=BOUND) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
         with suppress(ConnectionError):
             while sent < 2**26:
@@ -60,7 +55,7 @@ def headers_taken(url: str) -> int:
 
 
 def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
-    with serve(tmp_path) as (process, url, said), httpx.Client(base_url=url, timeout=60.0) as http:
+    with serve(tmp_path) as (process, url, said), httpx.Client(base_url=url, timeout=BOUND) as http:
         key = (tmp_path / "admin.key").read_text().strip()
         assert key not in "".join(said) and any(str(tmp_path / "admin.key") in line for line in said)
         assert stat.S_IMODE((tmp_path / "admin.key").stat().st_mode) == 0o600
@@ -71,14 +66,14 @@ def test_serve_from_nothing_to_a_graceful_end(tmp_path: Path) -> None:
         code = "from app.cli import main; main()"
         environment = {**os.environ, "RECOURSE_VAR_DIR": str(tmp_path)}
         command = [sys.executable, "-c", code, "tenant", "add", "second"]
-        added = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=SECONDS)
+        added = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=BOUND)
         second = {"Authorization": f"Bearer {added.stdout.strip()}"}
         assert len(http.get("/keys", headers=second).json()["items"]) == 1, "its own key only"
         assert headers_taken(url) < 2**25, "headers without end are cut off"
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.rglob("*"))}
         assert {path: mode for path, mode in modes.items() if mode & 0o077} == {}, "for the owner only"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SECONDS) == 0
+        assert process.wait(BOUND) == 0
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/livez")
 
@@ -102,7 +97,7 @@ def test_the_api_imports_no_torch() -> None:
         "import sys; sys.modules.update(dict.fromkeys(('torch', 'sklearn', 'xgboost', 'catboost', 'scipy')))\n"
         "import app.main, app.commands.serve, app.explain.remote, app.train.queue"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=SECONDS)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=BOUND)
     assert done.returncode == 0, done.stderr
 
 
@@ -115,5 +110,5 @@ def test_a_signal_before_it_serves_ends_it_too(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "RECOURSE_VAR_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=BOUND)
     assert done.returncode == 0, done.stderr

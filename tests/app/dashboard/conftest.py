@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.app.dashboard.house import House, open_house
 from tests.fakes.lending import make_lending
+from tests.patience import BOUND
 from tests.published import save_two
 
 FLAGS = (
@@ -20,7 +21,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1000 * BOUND
 REQUIRED = "RECOURSE_REQUIRE_BROWSER"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from socket import gaierror
 
@@ -15,8 +16,9 @@ import pytest
 from pydantic import SecretStr
 
 from app.concurrency import Deadline
+from app.ensembles import blackbox
 from app.ensembles.address import AddressPolicy
-from app.ensembles.blackbox import BreakerPolicy, RemoteBlackBox
+from app.ensembles.blackbox import BreakerPolicy, CircuitBreaker, RemoteBlackBox
 from app.ensembles.endpoint import Endpoint, EndpointPool, Layout, Resolver
 from app.ensembles.metered import BoxAnswer
 from app.errors import EndpointError
@@ -124,14 +126,14 @@ def test_a_bad_answer_is_a_missing_vote(server: HostileServer, behaviour: str, r
 
 
 @pytest.mark.parametrize("behaviour", ["drip", "drip_headers", "silence"])
-@pytest.mark.parametrize(("seconds", "deadline"), [(0.4, 10.0), (10.0, 0.4)])
+@pytest.mark.parametrize(("seconds", "deadline"), [(0.4, 60.0), (60.0, 0.4)])
 def test_the_whole_call_has_a_time_limit(
     server: HostileServer, behaviour: str, seconds: float, deadline: float
 ) -> None:
     """Its own, or what the request has left, whichever is shorter; however busily the server drips."""
     began = time.monotonic()
     answer = ask(server, behaviour, seconds, deadline)
-    assert 0.3 < time.monotonic() - began < 3.0
+    assert 0.3 < time.monotonic() - began < 30.0
     assert [(vote.reason, vote.passing) for vote in answer.missing] == [("took too long", True)]
 
 
@@ -144,15 +146,12 @@ def test_nobody_listens(server: HostileServer) -> None:
 
 def test_endpoints_are_asked_at_the_same_time_and_only_for_who_is_wanted(server: HostileServer) -> None:
     url = f"http://{HOST}:{server.port}"
-    several = Endpoint(url, "slow", ("a", "b"))
-    others = tuple(Endpoint(url, "slow", (name,)) for name in ("c", "d", "e"))
+    several = Endpoint(url, "together", ("a", "b"))
+    others = tuple(Endpoint(url, "together", (name,)) for name in ("c", "d", "e"))
     with box_for(server, several, *others) as box:
-        began = time.monotonic()
         answer = put(box, (4, 1, 2))
-        took = time.monotonic() - began
     assert (answer.probabilities.shape, answer.missing) == ((3, 3, 2), ())
     assert len(server.requests) == 3
-    assert took < 0.8, "three answers of 0.3 s each"
 
 
 def test_one_endpoint_for_all_that_forgets_a_member(server: HostileServer) -> None:
@@ -167,9 +166,11 @@ def reached(box: RemoteBlackBox) -> tuple[int, ...]:
     return box.prepare(RECORDS, (0,), Deadline.never()).members
 
 
-def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer) -> None:
+def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(blackbox, "CircuitBreaker", partial(CircuitBreaker, clock=lambda: now[0]))
     server.behaviour = "status_500"
-    breakers = BreakerPolicy(threshold=2, cooldown=0.3)
+    breakers = BreakerPolicy(threshold=2, cooldown=30.0)
     url = f"http://{HOST}:{server.port}"
     with box_for(server, Endpoint(url, "m", ("forest",)), breakers=breakers) as box:
         for _ in range(2):
@@ -178,10 +179,10 @@ def test_a_failing_endpoint_rests_and_comes_back(server: HostileServer) -> None:
         assert reached(box) == ()
         (vote,) = put(box).missing
         assert ("rests" in vote.reason, len(server.requests)) == (True, 2)
-        time.sleep(0.35)
+        now[0] += 30.0
         put(box)
         assert (reached(box), len(server.requests)) == ((), 3), "one failed try, and it rests again"
-        time.sleep(0.35)
+        now[0] += 30.0
         server.behaviour = "good"
         assert put(box).missing == ()
         assert reached(box) == (0,)

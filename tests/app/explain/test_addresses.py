@@ -22,6 +22,7 @@ from app.explain.contract import ExplainAnswer, ExplainerState, ExplainRequest, 
 from app.explain.remote import RemoteExplainer
 from app.explain.workers import Addresses
 from models.errors import ConfigError
+from tests.patience import BOUND
 
 STATE = ExplainerState(ready=True, reason=None, versions=1, queued_records=0, queue_limit=7, workers=1)
 
@@ -72,7 +73,7 @@ def test_a_task_that_a_silent_worker_has_ends_after_its_deadline(monkeypatch: py
         patient = [asyncio.create_task(explainer.explain(new_task(60, 300))) for _ in range(120)]
         await asyncio.sleep(0.1)
         with pytest.raises(DeadlineError):
-            await asyncio.wait_for(explainer.explain(new_task(1, 0.3)), 10)
+            await asyncio.wait_for(explainer.explain(new_task(1, 0.3)), BOUND)
         for task in patient:
             task.cancel()
         await asyncio.gather(*patient, return_exceptions=True)
@@ -141,7 +142,7 @@ def serving(worker: Worker, work: Callable[[RemoteExplainer], Awaitable[None]]) 
             await asyncio.sleep(0.02)
         explainer = RemoteExplainer([f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"], None)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(BOUND):
                 await work(explainer)
         finally:
             await explainer.close()

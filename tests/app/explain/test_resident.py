@@ -8,12 +8,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from uuid import uuid4
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from app import concurrency
 from app.auth.keyring import open_keyring
 from app.db.engine import Database
 from app.ensembles.directory import EnsembleDirectory, describe, describe_remote
@@ -39,7 +41,7 @@ from models.search.search import search
 from models.space.feasible import FeasibleSet
 from tests.app.conftest import Customer
 from tests.fakes.lending import APPROVED, REFUSED, Lending, OneLender
-from tests.patience import until
+from tests.patience import BOUND, PATIENCE, until
 from tests.servers.running import free_port
 from tests.worker import lender as lenders
 
@@ -246,14 +248,14 @@ def test_no_tenant_holds_all_threads_that_verify(
 
     def ask(version: LoadedVersion, task: VerifyTask) -> VerifyAnswer:
         asked.append(task.tenant_id)
-        assert task.tenant_id == 2 or gate.wait(60)
+        assert task.tenant_id == 2 or gate.wait(BOUND)
         return said
 
     async def work(explainer: ResidentExplainer) -> None:
         task = VerifyTask(1, lender.version_id, lending.refused[:1])
         slow = [asyncio.create_task(explainer.verify(task)) for _ in range(20)]
         await until(lambda: len(asked) == resident.ASKING_THREADS // 2)
-        assert await asyncio.wait_for(explainer.verify(replace(task, tenant_id=2)), 30) is said
+        assert await asyncio.wait_for(explainer.verify(replace(task, tenant_id=2)), BOUND) is said
         gate.set()
         await asyncio.gather(*slow)
 
@@ -274,21 +276,21 @@ def test_an_order_ends_at_its_own_deadline_while_its_batch_goes_on(
 
     def gated(version: LoadedVersion, tasks: Sequence[ExplainTask], count: CountQueries) -> list[Outcome]:
         sizes.append(len(tasks))
-        assert gates[len(sizes) - 1].wait(60)
+        assert gates[len(sizes) - 1].wait(BOUND)
         return run_batch(version, tasks, count)
 
     async def work(explainer: ResidentExplainer) -> None:
         task = lender.task(lending.refused[:1])
         first = asyncio.create_task(explainer.explain(task))
         await until(lambda: len(sizes) == 1)
-        hasty = asyncio.create_task(explainer.explain(replace(task, deadline=time.monotonic() + 1.0)))
+        hasty = asyncio.create_task(explainer.explain(replace(task, deadline=time.monotonic() + 2.0 * PATIENCE)))
         patient = asyncio.create_task(explainer.explain(task))
         await asyncio.sleep(0)
         gates[0].set()
         await first
         await until(lambda: sizes == [1, 2])
         with pytest.raises(DeadlineError):
-            await asyncio.wait_for(hasty, 30)
+            await asyncio.wait_for(hasty, BOUND)
         assert not patient.done()
         gates[1].set()
         assert len((await patient).records) == 1
@@ -335,13 +337,16 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
     ledger.set_limit(*owner, 1000)
     patient, other = (lender.task(lending.refused[n : n + 2], max_queries=10) for n in (0, 2))
-    hasty = replace(other, deadline=time.monotonic() + 5.0)
+    hasty, late_by = replace(other, deadline=time.monotonic() + 3600), [0.0]
     predict = lender.cards.predict_proba
 
     def slowly(records: Records) -> NDArray[np.float64]:
-        time.sleep(max(0.0, hasty.deadline + 0.01 - time.monotonic()))
+        late_by[0] = 7200.0
         return predict(records)
 
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late_by[0])
+    for module in (batch, concurrency):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(lender.cards, "predict_proba", slowly)
     version = lender.load(lender.customer.tenant_id, lender.version_id)
     late, answer = batch.run_batch(version, [hasty, patient])

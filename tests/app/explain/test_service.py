@@ -22,6 +22,7 @@ from app.settings import Settings
 from app.train import jobs
 from tests.app.conftest import Customer
 from tests.fakes.service import Bell, SilentExplainer
+from tests.patience import BOUND, until
 
 
 def publish(database: Database, customer: Customer) -> UUID:
@@ -40,11 +41,14 @@ class Engine(SilentExplainer):
         super().__init__()
         self.seconds, self.begun, self.dropped = seconds, list[UUID](), list[UUID]()
         self.fails_for: UUID | None = None
+        self.go = asyncio.Event()
+        self.go.set()
 
     async def explain(self, task: ExplainTask) -> ExplainAnswer:
         self.begun.append(task.version_id)
         try:
             await asyncio.sleep(self.seconds)
+            await self.go.wait()
         except asyncio.CancelledError:
             self.dropped.append(task.version_id)
             raise
@@ -86,7 +90,7 @@ def lender(database: Database, customer: Customer, tmp_path: Path) -> Lender:
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def within() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(BOUND):
             await test()
 
     asyncio.run(within())
@@ -105,10 +109,11 @@ def test_a_switch_counts_for_the_next_request(lender: Lender) -> None:
 @pytest.mark.parametrize("max_queries", [0, 3])
 def test_a_request_keeps_the_version_that_it_began_with(lender: Lender, max_queries: int) -> None:
     async def test() -> None:
-        lender.engine.seconds = 0.5
+        lender.engine.go.clear()
         asking = [asyncio.create_task(lender.explain(max_queries=max_queries)) for _ in range(5)]
-        await asyncio.sleep(0.2)
+        await until(lambda: len(lender.engine.begun) == 5)
         lender.publish()
+        lender.engine.go.set()
         assert await asyncio.gather(*asking) == [1] * 5
         assert lender.written() == lender.engine.begun == [lender.first] * 5
         assert await lender.explain(max_queries=max_queries) == 2
@@ -129,9 +134,9 @@ def test_a_search_that_fails_is_told_and_leaves_no_record(lender: Lender) -> Non
 def test_who_hangs_up_takes_the_search_along(lender: Lender) -> None:
     async def test() -> None:
         await lender.explain()
-        lender.engine.seconds = 60.0
+        lender.engine.go.clear()
         asking = asyncio.create_task(lender.explain())
-        await asyncio.sleep(0.2)
+        await until(lambda: len(lender.engine.begun) == 2)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking

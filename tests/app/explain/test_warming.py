@@ -23,6 +23,7 @@ from models.errors import ArtifactError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
 from tests.fakes.lending import APPROVED, Lending
+from tests.patience import BOUND
 from tests.published import publish, save_two
 
 
@@ -36,7 +37,7 @@ class Loader:
             self.may.set()
 
     def __call__(self, tenant_id: int, version_id: UUID) -> LoadedVersion:
-        assert self.may.wait(20)
+        assert self.may.wait(BOUND)
         if version_id.int in self.broken:
             raise ArtifactError("the disk is away")
         self.loaded.append(version_id.int)
@@ -57,7 +58,7 @@ class Active:
 
 def run(load: Loader, active: Active, work: Callable[[ResidentExplainer], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(BOUND):
             explainer = ResidentExplainer(load, active=active)
             explainer.start()
             try:
@@ -179,7 +180,7 @@ def test_the_embedded_service_starts_warm(
         explainer = _open_explainer(settings, database, Metrics())
         explainer.start()
         assert not (await explainer.state()).ready
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(BOUND):
             while not (await explainer.state()).ready:
                 await asyncio.sleep(0.05)
         assert (await explainer.state()).versions == 1

@@ -12,9 +12,9 @@ from socket import AF_INET, SOCK_STREAM, socket
 import httpx
 
 from tests.fakes.ensembles import MEMBERS
+from tests.patience import BOUND
 
 PROGRAM = Path(__file__).resolve().parents[4] / ".venv-mlserver" / "bin" / "mlserver"
-START_SECONDS = 60
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def mlserver(folder: Path) -> Iterator[int]:
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    give_up = time.monotonic() + START_SECONDS
+    give_up = time.monotonic() + BOUND
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
         while process.poll() is None and time.monotonic() < give_up:
             try:
