@@ -46,7 +46,7 @@ so are these, which run them."""
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """True for a test file, or a folder by its conftest.py, that imports a package that is not there; else undecided."""
+    """True for a test file, or a folder by its conftest.py, that imports what is not there; else undecided."""
     module = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
     if not PLAIN or module.suffix != ".py" or not module.exists():
         return None
