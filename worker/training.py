@@ -30,10 +30,12 @@ from app.registry import queries
 from app.registry.queries import NewVersion
 from app.train import jobs
 from app.train.request import Plan, TrainRequest, make_plan
-from models.data.schema import Schema
+from models.data.columns import inspect_columns
+from models.data.records import one_text
+from models.data.schema import Schema, override_table
 from models.datasets.dataset import Dataset, Splits, split_dataset, split_frame
 from models.ensemble.local import LocalEnsemble
-from models.errors import ConfigError
+from models.errors import ConfigError, DataError
 from models.evaluation.measure import measure
 from models.model import RecourseModel
 from models.storage.artifact import save_model
@@ -164,14 +166,23 @@ def read_splits(context: TrainingContext, request: TrainRequest, registered: Any
         return split_frame(schema, frame, request.seed)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
-    described = Dataset(row.name, frame, label, _told_kinds(row.schema, label))
+    kinds = _told_kinds(row.schema, label)
+    # What the answer to the upload listed stays; it was asked about this label, or about none.
+    said = (dict.fromkeys(kinds, ()) if label == row.label else {}) | override_table(request.overrides)
+    seen = inspect_columns(frame, label if label in frame.columns else None, said)
+    if seen.codes:
+        raise DataError(one_text(list(seen.codes.values())))
+    for sentence in seen.left_out.values():
+        context.held.log(sentence)
+    kept = {name: kind for name, kind in kinds.items() if name not in seen.left_out}
+    described = Dataset(row.name, frame.drop(columns=list(seen.left_out)), label, {"features": kept})
     return split_dataset(with_overrides(described, label, request.overrides), request.seed)
 
 
-def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, object]:
+def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, dict[str, object]]:
     """The overrides that keep each column what the answer to the upload said it is."""
     kinds = {feature["name"]: {"kind": feature["kind"]} for feature in described.get("features", ())}
-    return {"features": {name: kind for name, kind in kinds.items() if name != label}}
+    return {name: kind for name, kind in kinds.items() if name != label}
 
 
 def _tell_protected(context: TrainingContext, splits: Splits) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, File, Form, Response, UploadFile
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from sqlalchemy import Connection
 
 from app.api.dependencies import (
@@ -27,7 +27,6 @@ from app.datasets import service
 from app.fields import TEXT_PATTERN, ColumnName
 from app.idempotency import KeyedBody, StoredReply
 from app.resources import Resources
-from models.data.columns import protected_kind, protected_notice
 
 LOANS_SCHEMA: dict[str, Any] = {
     "version": 1,
@@ -72,13 +71,16 @@ class DatasetAnswer(BaseModel):
     )
     class_counts: dict[str, int] | None
     created_at: datetime
+    notices: list[str] = Field(
+        description="What to know before training: columns that were taken for protected attributes, columns that are "
+        "left out because they name the rows or copy the label, codes for missing values."
+    )
 
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def notices(self) -> list[str]:
-        """What to know before training: columns that were taken for protected attributes."""
-        names = [str(feature["name"]) for feature in self.schema_.get("features", [])]
-        return [protected_notice(name, kind) for name in names if (kind := protected_kind(name)) and name != self.label]
+    @field_validator("notices", mode="before")
+    @classmethod
+    def told(cls, notices: object, info: ValidationInfo) -> object:
+        """A data set of an earlier version has none of its own."""
+        return service.told_by_names(info.data["schema_"], info.data["label"]) if notices is None else notices
 
 
 router = APIRouter(prefix="/datasets", tags=["data sets"], route_class=KeyedRoute)

@@ -5,19 +5,21 @@ What needs the method's packages is imported where it is used: the plain install
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import pandas as pd
 import typer
 
-from app.commands.console import answers
+from app.commands.console import answers, notes
 from app.datasets.reader import read_table
 from app.settings import Settings
-from models.data.columns import check_columns
+from models.data.columns import check_columns, inspect_columns
 from models.data.frames import plain_values
+from models.data.infer import infer_schema
 from models.data.json_fields import read_mapping
-from models.data.records import ReadRecords, category_text, check_names, read_each
+from models.data.records import ReadRecords, category_text, check_names, one_text, read_each
 from models.data.schema import Feature, Schema, override_table
 from models.errors import DataError, SchemaError, TargetError
 
@@ -69,12 +71,27 @@ def read_frame(path: Path, as_text: bool = False) -> pd.DataFrame:
 
 def read_data(data: str, label: str | None, schema: Path | None) -> "Dataset":
     """DATA of the command line with the overrides of its schema file."""
+    from models.datasets import NAMES
     from models.training.pipeline import with_overrides
 
     overrides = read_overrides(schema) if schema is not None else {}
     dataset = with_overrides(_find_data(data, label), label, overrides)
+    if data not in NAMES:
+        dataset = _inspected(dataset)
     _check_kinds(dataset)
     return dataset
+
+
+def _inspected(dataset: "Dataset") -> "Dataset":
+    """A user's table without the columns that are left out; DataError for codes that nobody said are numbers."""
+    said = override_table(dataset.overrides)
+    label = dataset.label if dataset.label in dataset.frame.columns else None
+    seen = inspect_columns(dataset.frame, label, said)
+    if seen.codes:
+        raise DataError(one_text(list(seen.codes.values())))
+    for sentence in (*seen.left_out.values(), *seen.notices):
+        notes().print(sentence, soft_wrap=True)
+    return replace(dataset, frame=dataset.frame.drop(columns=list(seen.left_out)))
 
 
 def _find_data(data: str, label: str | None) -> "Dataset":
@@ -88,14 +105,14 @@ def _find_data(data: str, label: str | None) -> "Dataset":
     if not path.is_file() and not path.suffix:
         raise DataError(f"'{data}' is neither a file nor a data set; the data sets are {', '.join(NAMES)}.")
     frame = read_frame(path)
-    _check_columns(data, frame)
+    _check_names(data, frame)
     if label is None:
         columns = ", ".join(str(name) for name in frame.columns)
         raise DataError(f"Say which column of '{data}' is the label with --label; the columns are {columns}.")
     return Dataset(path.name, frame, label)
 
 
-def _check_columns(data: str, frame: pd.DataFrame) -> None:
+def _check_names(data: str, frame: pd.DataFrame) -> None:
     """No option of the command line could name such a column: the ends of what is typed are cut."""
     for name in map(str, frame.columns):
         if not name or name != name.strip():
@@ -104,13 +121,17 @@ def _check_columns(data: str, frame: pd.DataFrame) -> None:
 
 def _check_kinds(dataset: "Dataset") -> None:
     """The schema file may say of a column of numbers or dates that it is a category."""
-    said = {name for name, changes in override_table(dataset.overrides).items() if "kind" in changes}
+    table = override_table(dataset.overrides)
+    said = {name for name, changes in table.items() if "kind" in changes}
 
     def way_out(name: str) -> str:
         wanted = json.dumps({"features": {name: {"kind": "categorical"}}}, ensure_ascii=False)
         return f"say with --schema that it is a category: {wanted}"
 
-    check_columns(dataset.frame, {dataset.label, *said}, way_out)
+    def read(rest: pd.DataFrame) -> None:
+        infer_schema(rest, dataset.label, {"features": {name: table[name] for name in table if name in rest.columns}})
+
+    check_columns(dataset.frame, {dataset.label, *said}, way_out, read)
 
 
 def read_overrides(path: Path) -> Mapping[str, object]:

@@ -17,6 +17,7 @@ from rich.table import Table
 from app.commands import options
 from app.commands.console import Bars, answers, notes
 from app.commands.options import Preset, Tuning
+from models.data.protected import protected_notice, protected_of
 from models.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ def _facts(trained: Trained) -> Table:
     table.add_row("features", flowing)
     if protected := [feature.name for feature in model.encoder.schema.features if feature.protected]:
         table.add_row("never suggested", f"{', '.join(protected)} (protected)")
+        for feature in model.encoder.schema.features:
+            if feature.protected and (found := protected_of(feature)) is not None and not found.sure:
+                notes().print(protected_notice(feature.name, found), soft_wrap=True)
     sizes = (len(splits.training), len(splits.validation), len(splits.test))
     table.add_row("rows", "{} training, {} validation, {} test".format(*sizes))
     effort = "" if settings.effort == 1 else f", effort {settings.effort:g}"

@@ -4,11 +4,12 @@ What is inferred here (kinds, bounds, categories) is what the answer to the uplo
 """
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
 import pandas as pd
@@ -20,10 +21,12 @@ from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
 from app.settings import Settings
-from models.data.columns import check_columns
+from models.data.columns import Inspection, check_columns, inspect_columns
 from models.data.frames import plain_values
 from models.data.infer import infer_features, infer_schema
+from models.data.protected import find_protected, protected_notice, protected_of
 from models.data.records import category_text
+from models.data.schema import Feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class NewDataset:
     label: str | None
     schema: Document
     class_counts: Document | None
+    notices: list[str] = field(default_factory=list)
 
 
 def add_dataset(connection: Connection, tenant_id: int, dataset_id: UUID, dataset: NewDataset, now: datetime) -> None:
@@ -100,14 +104,31 @@ def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow
 def _describe(frame: pd.DataFrame, upload: Upload, location: str, digest: str) -> NewDataset:
     """Without a label there are features only, and no classes."""
     name, label, rows = upload.name, upload.label, len(frame)
-    check_columns(frame, {label, *upload.categories}, _way_out)
-    overrides = {"features": {column: {"kind": "categorical"} for column in upload.categories}}
+    said = {column: {"kind": "categorical"} for column in upload.categories}
+    seen = inspect_columns(frame, label if label in frame.columns else None, said)
+    frame, overrides = frame.drop(columns=list(seen.left_out)), {"features": said}
     if label is None:
-        schema: dict[str, object] = {"features": [feature.to_json() for feature in infer_features(frame, overrides)]}
-        return NewDataset(name, location, digest, rows, None, schema, None)
+        check_columns(frame, upload.categories, _way_out, infer_features)
+        features = infer_features(frame, overrides)
+        schema: dict[str, object] = {"features": [feature.to_json() for feature in features]}
+        return NewDataset(name, location, digest, rows, None, schema, None, _notices(features, seen))
+    check_columns(frame, {label, *upload.categories}, _way_out, lambda rest: infer_schema(rest, label))
     inferred = infer_schema(frame, label, overrides)
     counts = _count(frame[label], inferred.classes)
-    return NewDataset(name, location, digest, rows, label, inferred.to_json(), counts)
+    notices = _notices(inferred.features, seen)
+    return NewDataset(name, location, digest, rows, label, inferred.to_json(), counts, notices)
+
+
+def _notices(features: Iterable[Feature], seen: Inspection) -> list[str]:
+    """What to know before training: protected attributes, columns that were left out, codes for missing values."""
+    found = ((feature.name, protected_of(feature)) for feature in features)
+    return [*(protected_notice(name, one) for name, one in found if one is not None), *seen.sentences]
+
+
+def told_by_names(schema: Mapping[str, Any], label: str | None) -> list[str]:
+    """The notices of a data set of an earlier version, which kept none."""
+    found = ((str(feature["name"]), find_protected(str(feature["name"]))) for feature in schema.get("features", ()))
+    return [protected_notice(name, one) for name, one in found if one is not None and name != label]
 
 
 def _way_out(column: str) -> str:

@@ -183,6 +183,7 @@ class DatasetRow(Tables):
     label: Mapped[str | None] = mapped_column(Text)
     schema: Mapped[Document] = mapped_column(DOCUMENT)
     class_counts: Mapped[Document | None] = mapped_column(DOCUMENT)
+    notices: Mapped[list[str] | None] = mapped_column(DOCUMENT)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 

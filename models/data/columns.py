@@ -1,19 +1,22 @@
-"""What a column is, by its texts or by its name.
+"""Columns that are not what they seem.
 
-`check_columns` finds texts that are numbers or dates to a person: as categories they would lose their order unnoticed.
-`protected_kind` finds names of protected attributes, which nobody may be advised to change, whatever the models say. A
-name is weak evidence, so this is a default that the user is told of and can lift, not a legal opinion.
+`check_columns` refuses texts that are numbers or dates to a person: as categories they would lose their order.
+`inspect_columns` finds what no applicant could change, or must not: names of the rows, copies of the label, and codes
+such as -999 that stand for a missing value. Whatever a schema's overrides say of a column wins.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
-from itertools import pairwise
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .frames import is_code, is_plain_number, plain_values
+from .frames import holds_numbers, is_code, is_plain_number, plain_values
+from .grid import plain
+from .records import category_text, one_text
 
 LEAST_NUMBERS = 10
 """Fewer distinct numbers may well be categories, as in 0, 1, 2, 3+."""
@@ -24,11 +27,32 @@ _WRITTEN = re.compile(r"\s*[-+]?[$€£¥]?\s*[-+]?\d+([,.'\s_]\d{3})*([.,]\d+)?
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))\s*")
 
 
-def check_columns(frame: pd.DataFrame, known: Collection[str | None], way_out: Callable[[str], str]) -> None:
-    """DataError for the first such column that is not `known` for what it is; `way_out(name)` tells how to say so."""
-    for name in frame.columns:
-        if name not in known and (fault := _find_fault(plain_values(frame[name]))):
-            raise DataError(f"Column '{name}' holds {fault}, or {way_out(name)}.")
+def check_columns(
+    frame: pd.DataFrame,
+    known: Collection[str | None],
+    way_out: Callable[[str], str],
+    read: Callable[[pd.DataFrame], object] | None = None,
+) -> None:
+    """DataError with all such columns that are not `known` for what they are; `way_out(name)` tells how to say so.
+
+    read: what will be done with the frame; its DataError about the other columns is told in the same breath
+    """
+    found = {
+        name: f"Column '{name}' holds {fault}, or {way_out(name)}."
+        for name in map(str, frame.columns)
+        if name not in known
+        and isinstance(frame[name], pd.Series)
+        and (fault := _find_fault(plain_values(frame[name])))
+    }
+    if not found:
+        return
+    faults = list(found.values())
+    if read is not None and frame.columns.is_unique:
+        try:
+            read(frame.drop(columns=list(found)))
+        except DataError as error:
+            faults.append(str(error))
+    raise DataError(one_text(faults))
 
 
 def _find_fault(values: list[object]) -> str | None:
@@ -52,44 +76,107 @@ def _share(pattern: re.Pattern[str], counts: Counter[str]) -> float:
     return sum(count for text, count in counts.items() if pattern.fullmatch(text)) / max(1, counts.total())
 
 
-KINDS = {
-    "age": ("age", "birth", "birthdate", "birthday", "birthyear", "dob", "elderly"),
-    "sex": ("sex", "gender", "male", "female", "pregnancy", "pregnant", "sexual"),
-    "race or ethnicity": ("race", "racial", "ethnicity", "ethnic", "skin"),
-    "origin": ("nationality", "citizenship", "citizen", "native", "foreign", "immigrant", "birthplace"),
-    "religion": ("religion", "religious"),
-    "family": ("marital", "married", "marriage", "divorced", "widowed", "children", "dependents", "dependants"),
-    "disability": ("disability", "disabled", "handicap"),
-}
-PAIRS = {("family", "status"): "family", ("personal", "status"): "family", ("national", "origin"): "origin"}
-AGEING = {
-    *("account", "accounts", "building", "business", "car", "card", "cards", "company", "credit", "debt", "employment"),
-    *("file", "history", "home", "house", "job", "line", "loan", "mortgage", "property", "trade", "trades", "vehicle"),
-}
-"""Things with an age of their own: `account_age` is not the applicant's."""
+LEAST_ROWS = 100
+"""In fewer rows, consecutive numbers or a column that agrees with the label may be chance."""
+DENSE = 1.05
+"""Different whole numbers that leave so few gaps count the rows."""
+COPIES = 0.98
+"""Of the rows that the label's base rate leaves open, a copy of the label settles so many."""
+MOST_COPIED = 20
+CODES = frozenset(-int(digit * length) for digit in "789" for length in range(1, 10))
+"""What stands for a missing value where numbers are not below zero."""
+LARGE_CODES = frozenset(int("9" * length) for length in range(3, 10))
+FAR = 2.0
+"""A large code is so many times the greatest of the other values."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_KIND_OF = {word: kind for kind, words in KINDS.items() for word in words}
+_ID_WORDS = frozenset({"id", "uuid", "guid", "nr", "nummer", "number", "ref", "reference", "kundennr", "kundennummer"})
 
 
-def protected_kind(name: str) -> str | None:
-    """What a column of this name would say of a person, as 'age' or 'sex'; None if nothing that is protected."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    for pair in pairwise(words):
-        if pair in PAIRS:
-            return PAIRS[pair]
-    for word in words:
-        if word == "age" and not AGEING.isdisjoint(words):
+@dataclass(frozen=True)
+class Inspection:
+    """left_out: columns with the sentence why; codes: sentences that refuse a training; notices: what else to know."""
+
+    left_out: Mapping[str, str]
+    codes: Mapping[str, str]
+    notices: tuple[str, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of it, for an upload, which refuses none of it."""
+        return [*self.left_out.values(), *self.codes.values(), *self.notices]
+
+
+def inspect_columns(frame: pd.DataFrame, label: str | None, said: Mapping[str, Collection[str]]) -> Inspection:
+    """What the frame's columns seem to be; `said`: the columns that the user spoke of, and what was set of each."""
+    left_out, codes, notices = dict[str, str](), dict[str, str](), list[str]()
+    labels = None if label is None else _texts(frame[label])
+    for name in frame.columns:
+        if name == label:
             continue
-        if word in _KIND_OF:
-            return _KIND_OF[word]
+        if name not in said and (why := _why_left_out(name, frame[name], labels)):
+            keep = f'{{"features": {{"{name}": {{"immutable": true}}}}}}'
+            left_out[name] = f"Column '{name}' {why}: it is left out. To keep it, name it in the overrides, as {keep}."
+        elif not {"lower", "least", "upper", "most"} & set(said.get(name, ())):
+            _find_codes(name, frame[name], codes, notices)
+    return Inspection(left_out, codes, tuple(notices))
+
+
+def _why_left_out(name: str, series: pd.Series, labels: list[str] | None) -> str | None:
+    if len(series) < LEAST_ROWS:
+        return None
+    if _names_rows(name, series):
+        return "names the rows, so it says nothing of the next applicant"
+    if labels is not None and (share := _copied(series, labels)) >= COPIES:
+        return f"copies the label in {share:.1%} of the rows that it could, so it is known only after the decision"
     return None
 
 
-def protected_notice(name: str, kind: str) -> str:
-    """What the owner of a table is told of such a column."""
-    lift = f'{{"features": {{"{name}": {{"protected": false}}}}}}'
-    return (
-        f"Column '{name}' looks like a protected attribute ({kind}): it is never suggested as something to change. "
-        f"If it is none, say so in the schema's overrides: {lift}."
-    )
+def _names_rows(name: str, series: pd.Series) -> bool:
+    """Different in each row, and a text, or whole numbers that are called an id or count the rows."""
+    if series.isna().any() or not series.is_unique:
+        return False
+    if not holds_numbers(series):
+        return all(isinstance(value, str) for value in series) and _find_fault(series.tolist()) is None
+    numbers = series.to_numpy(dtype=np.float64)
+    if not (np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()):
+        return False
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    named = bool(words) and (words[0] in ("id", "uuid") or words[-1] in _ID_WORDS)
+    return named or float(np.ptp(numbers)) < DENSE * len(numbers)
+
+
+def _copied(series: pd.Series, labels: list[str]) -> float:
+    """Of the rows that the most common class leaves open, the share that the column's values settle."""
+    if series.nunique(dropna=False) > MOST_COPIED:
+        return 0.0
+    pairs = Counter(zip(_texts(series), labels, strict=True))
+    best: dict[Hashable, int] = {}
+    for (value, _), count in pairs.items():
+        best[value] = max(best.get(value, 0), count)
+    base = Counter(labels).most_common(1)[0][1]
+    return (sum(best.values()) - base) / max(1, len(labels) - base)
+
+
+def _texts(series: pd.Series) -> list[str]:
+    return ["" if value is None else category_text(value) for value in plain_values(series)]
+
+
+def _find_codes(name: str, series: pd.Series, codes: dict[str, str], notices: list[str]) -> None:
+    if not holds_numbers(series):
+        return
+    values, counts = np.unique(series.dropna().to_numpy(dtype=np.float64), return_counts=True)
+    if len(values) < LEAST_NUMBERS:
+        return
+    below = values < 0
+    if below.any() and set(values[below].tolist()) <= CODES and counts[below].sum() < counts.sum() / 2:
+        listed, rows = ", ".join(map(plain, values[below].tolist())), int(counts[below].sum())
+        other = "{" + f'"features": {{"{name}": {{"lower": {plain(float(values[0]))}}}}}' + "}"
+        codes[name] = (
+            f"Column '{name}' holds {listed} in {rows} rows and no other number below 0, which looks like a code for a "
+            f"missing value: leave those cells empty. If they are numbers, say so in the overrides: {other}."
+        )
+    elif values[-1] in LARGE_CODES and values[-1] >= FAR * values[-2] and counts[-1] > 1:
+        notices.append(
+            f"Column '{name}' holds {plain(float(values[-1]))} in {int(counts[-1])} rows, far above its other values "
+            f"(up to {plain(float(values[-2]))}): if it stands for a missing value, leave those cells empty."
+        )

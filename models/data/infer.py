@@ -1,6 +1,6 @@
 """A schema from a training frame: kinds, bounds, steps and classes, and one clear error for each way to be unfit.
 
-A column whose name says that it is a protected attribute (models/data/columns.py) is one, until an override lifts it.
+A column that seems to be a protected attribute (models/data/protected.py) is one, until an override lifts it.
 """
 
 import math
@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, SchemaError
-from .columns import protected_kind
 from .frames import holds_numbers, is_code, plain_values, written_numbers
 from .grid import MOST_STEPS, settle, snap, snap_down, snap_up, snap_value
-from .records import FLAGS, NUMBERS, category_text
+from .protected import protected_of
+from .records import FLAGS, NUMBERS, category_text, one_text
 from .schema import Feature, FeatureKind, Schema, override_table
 
 MOST_CATEGORIES = 200
@@ -38,8 +38,13 @@ def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object
     """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
     _check_shape(frame, label)
     table = override_table(overrides or {})
-    features = _infer_all(frame, [name for name in frame.columns if name != label], table)
-    inferred = Schema(features, label, infer_classes(frame[label], label))
+    faults, classes = list[str](), tuple[str, ...]()
+    try:
+        classes = infer_classes(frame[label], label)
+    except DataError as error:
+        faults.append(str(error))
+    features = _infer_all(frame, [name for name in frame.columns if name != label], table, faults)
+    inferred = Schema(features, label, classes)
     rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
     return inferred.with_overrides({"features": rest})
 
@@ -48,14 +53,25 @@ def infer_features(frame: pd.DataFrame, overrides: Mapping[str, object] | None =
     """What each column would be as a feature, before anybody has said which is the label; overrides set kinds only."""
     if frame.empty:
         raise DataError(f"The frame is empty: it has {len(frame)} rows and {len(frame.columns)} columns.")
-    return _infer_all(frame, list(frame.columns), override_table(overrides or {}))
+    return _infer_all(frame, list(frame.columns), override_table(overrides or {}), [])
 
 
-def _infer_all(frame: pd.DataFrame, names: list[str], table: Mapping[str, Mapping[str, object]]) -> tuple[Feature, ...]:
+def _infer_all(
+    frame: pd.DataFrame, names: list[str], table: Mapping[str, Mapping[str, object]], faults: list[str]
+) -> tuple[Feature, ...]:
+    """DataError with all that is wrong with the columns, after the faults that are known."""
     if unknown := sorted(set(table) - set(names)):
         known = ", ".join(map(str, names))
         raise SchemaError(f"The overrides name '{unknown[0]}', which is no feature; the features are {known}.")
-    return tuple(_infer_feature(str(name), frame[name], table.get(name, {}).get("kind")) for name in names)
+    features = []
+    for name in names:
+        try:
+            features.append(_infer_feature(str(name), frame[name], table.get(name, {}).get("kind")))
+        except DataError as error:
+            faults.append(str(error))
+    if faults:
+        raise DataError(one_text(faults))
+    return tuple(features)
 
 
 def infer_classes(labels: pd.Series, label: str) -> tuple[str, ...]:
@@ -99,7 +115,8 @@ def _check_shape(frame: pd.DataFrame, label: str) -> None:
 
 
 def _infer_feature(name: str, series: pd.Series, kind: object) -> Feature:
-    return replace(_infer_values(name, series, kind), protected=protected_kind(name) is not None)
+    feature = _infer_values(name, series, kind)
+    return replace(feature, protected=protected_of(feature) is not None)
 
 
 def _infer_values(name: str, series: pd.Series, kind: object) -> Feature:

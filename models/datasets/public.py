@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..data.columns import protected_kind
 from ..data.schema import override_table
 from ..errors import DataError, MissingDataError
 from .dataset import Dataset
@@ -80,7 +79,7 @@ def _unprotected(frame: pd.DataFrame, source: _Source) -> dict[str, object]:
     """The overrides of the source, with every protected attribute set free."""
     table = {name: dict(changes) for name, changes in override_table(source.overrides).items()}
     for name in map(str, frame.columns):
-        if name != source.label and protected_kind(name) is not None:
+        if name != source.label:
             table.setdefault(name, {})["protected"] = False
     return {"features": table}
 

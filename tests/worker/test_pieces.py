@@ -1,5 +1,6 @@
 """The trainer's parts, without processes: queries after a crash, errors that are tried again, a stale publisher."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -7,6 +8,7 @@ from pathlib import Path
 from threading import Event
 from uuid import UUID, uuid4
 
+import pandas as pd
 import pytest
 from sqlalchemy import update
 
@@ -308,6 +310,35 @@ def test_the_order_of_categories_is_the_lender_s(site: Site) -> None:
     turned = changed(site.request, overrides={"features": {"housing": {"categories": listed[::-1]}}})
     with pytest.raises(ConflictError, match="order of its categories"):
         registered_schema("scores", schema, None, turned)
+
+
+def test_names_of_the_rows_and_copies_of_the_label_are_not_trained_on(site: Site, tmp_path: Path) -> None:
+    """Unless the request's overrides name them; codes for missing values are refused until somebody says otherwise."""
+    frame = loans(ROWS, seed=3).frame
+    frame = frame.assign(
+        customer_id=range(7, 7 + 3 * ROWS, 3), approved_flag=(frame["decision"] == "approved").astype(int)
+    )
+    keep_table(site, frame, tmp_path)
+    site.submit()
+    context = open_context(site.settings, site.database, hold(site), lambda: False)
+    names = read_splits(context, site.request, None).encoder.schema.names
+    assert set(frame.columns) - set(names) == {"customer_id", "approved_flag", "decision"}
+    named = changed(site.request, overrides={"features": {"customer_id": {"immutable": True}}})
+    assert "customer_id" in read_splits(context, named, None).encoder.schema.names
+    keep_table(site, frame.assign(savings=frame["savings"].fillna(-999)), tmp_path)
+    with pytest.raises(DataError, match=r"'savings' holds -999 in .* leave those cells empty"):
+        read_splits(context, site.request, None)
+    number = changed(site.request, overrides={"features": {"savings": {"lower": -1000}}})
+    assert not read_splits(context, number, None).encoder.schema.features[names.index("savings")].nullable
+
+
+def keep_table(site: Site, frame: pd.DataFrame, folder: Path) -> None:
+    """In place of the site's data set, as if it had been uploaded so."""
+    frame.to_csv(folder / "table.csv", index=False)
+    digest = hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest()
+    location = open_store(site.settings).put_file(folder / "table.csv", f"datasets/{digest}.csv")
+    with site.database.writing() as connection:
+        connection.execute(update(DatasetRow).values(location=location, digest=digest))
 
 
 def test_a_column_is_trained_as_what_the_upload_told(site: Site) -> None:

@@ -49,6 +49,11 @@ BAD_TABLES = {
     "no rows": (table().head(0), ["no rows"]),
     "1-row class": (replaced("y", 3, "maybe"), ["'maybe'", "1 of the 5"]),
     "only the label": (table()[["y"]], ["'y'"]),
+    "codes for missing values": (
+        table(size=[-999, *range(ROWS - 1)]),
+        ["'size' holds -999 in 1 rows", '"lower": -999'],
+    ),
+    "two at once": (table(kind="a", size=1), ["'kind'", "'size'"]),
     "dates": (table(kind=pd.date_range("2020", periods=ROWS)), ["'kind'"]),
 }
 

@@ -1,34 +1,100 @@
-"""Which names are taken for protected attributes, from the tables that lenders use."""
+"""Columns that no applicant could change, copies of the label, and codes for missing values."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from models.data.columns import protected_kind, protected_notice
+from models.data.columns import check_columns, inspect_columns
+from models.data.infer import infer_schema
+from models.errors import DataError
 
-NAMES = {
-    "age": ("age", "AGE", "age_cat", "ApplicantAge", "age-years", "DAYS_BIRTH", "dob", "customer age"),
-    "sex": ("sex", "SEX", "CODE_GENDER", "Gender", "is_female", "personal_sex"),
-    "race or ethnicity": ("race", "Ethnicity", "ethnic_group"),
-    "origin": ("native-country", "nationality", "foreign_worker", "national_origin"),
-    "religion": ("religion",),
-    "family": ("marital-status", "MARRIAGE", "NAME_FAMILY_STATUS", "personal_status", "CNT_CHILDREN", "num_dependents"),
-    "disability": ("disability",),
-}
-OTHERS = (
-    "income", "savings", "account_age", "AverageMInFile", "credit_age_months", "age_of_oldest_trade", "average_balance",
-    "mortgage", "usage", "percentage", "stage", "wage", "email", "Essex", "x1", "employment_years", "relationship", "",
-)  # fmt: skip
+ROWS = 400
+RANDOM = np.random.default_rng(0)
+LABEL = np.where(RANDOM.random(ROWS) < 0.3, "yes", "no")
+INCOME = RANDOM.permutation(np.arange(20_000, 20_000 + 250 * ROWS, 250))
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in NAMES.items() for name in names])
-def test_protected_attributes_are_known_by_name(kind: str, name: str) -> None:
-    assert protected_kind(name) == kind
+def frame_with(**columns: object) -> pd.DataFrame:
+    return pd.DataFrame({"income": INCOME, **columns, "label": LABEL})
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_columns_are_left_alone(name: str) -> None:
-    assert protected_kind(name) is None
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("x", np.arange(ROWS)),
+        ("row", RANDOM.permutation(np.arange(1000, 1000 + ROWS))),
+        ("customer_id", RANDOM.choice(10**9, ROWS, replace=False)),
+        ("kundennummer", RANDOM.choice(10**9, ROWS, replace=False)),
+        ("LoanNr", RANDOM.choice(10**9, ROWS, replace=False).astype(float)),
+        ("reference", [f"A-{row}-Z" for row in range(ROWS)]),
+    ],
+)
+def test_what_names_the_rows_is_left_out(name: str, values: object) -> None:
+    found = inspect_columns(frame_with(**{name: values}), "label", {})
+    assert list(found.left_out) == [name]
+    assert f"Column '{name}' names the rows" in found.left_out[name]
+    assert not inspect_columns(frame_with(**{name: values}), "label", {name: ["immutable"]}).left_out, "overrides win"
 
 
-def test_the_notice_says_how_to_lift_it() -> None:
-    notice = protected_notice("age_cat", "age")
-    assert "'age_cat'" in notice and '{"features": {"age_cat": {"protected": false}}}' in notice
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.where(LABEL == "yes", 1, 0),
+        np.where(LABEL == "yes", "granted", "declined"),
+        np.where(LABEL == "yes", 17.0, np.nan),
+        np.where((LABEL == "yes") ^ (np.arange(ROWS) == 5), "A", "B"),
+    ],
+)
+def test_a_copy_of_the_label_is_left_out(values: object) -> None:
+    """40 of 40 answers told the applicant to change `approved_flag`."""
+    found = inspect_columns(frame_with(approved_flag=values), "label", {})
+    assert list(found.left_out) == ["approved_flag"] and "copies the label in" in found.left_out["approved_flag"]
+    assert not inspect_columns(frame_with(approved_flag=values), None, {}).left_out
+
+
+def test_what_only_goes_with_the_label_stays() -> None:
+    strong = np.where(RANDOM.random(ROWS) < 0.9, LABEL, "no")
+    rare = np.where(np.arange(ROWS) < 3, "x", "y")
+    found = inspect_columns(frame_with(strong=strong, rare=rare, month=np.arange(ROWS) % 12), "label", {})
+    assert not found.sentences
+    assert not inspect_columns(pd.DataFrame({"x": range(30), "label": ["a", "b"] * 15}), "label", {}).sentences
+
+
+def test_codes_for_missing_values_are_told_until_somebody_says_that_they_are_numbers() -> None:
+    savings = np.where(np.arange(ROWS) % 10 == 0, -999, INCOME)
+    found = inspect_columns(frame_with(savings=savings), "label", {})
+    assert "'savings' holds -999 in 40 rows and no other number below 0" in found.codes["savings"]
+    assert '{"features": {"savings": {"lower": -999}}}' in found.codes["savings"]
+    assert not inspect_columns(frame_with(savings=savings), "label", {"savings": {"lower": -999}}).codes
+    assert inspect_columns(frame_with(savings=savings), "label", {"savings": {"direction": "up"}}).codes
+    heloc = np.where(np.arange(ROWS) % 10 < 3, -7 - np.arange(ROWS) % 10, np.arange(ROWS) % 90)
+    assert "-9, -8, -7" in inspect_columns(frame_with(x=heloc), "label", {}).codes["x"]
+    change = np.where(np.arange(ROWS) % 10 == 0, -999, np.arange(ROWS) - 200)
+    assert not inspect_columns(frame_with(change=change), "label", {}).codes
+    large = np.where(np.arange(ROWS) % 50 == 0, 99_999, np.arange(ROWS) % 97)
+    (notice,) = inspect_columns(frame_with(gain=large), "label", {}).notices
+    assert "'gain' holds 99999 in 8 rows, far above its other values (up to 96)" in notice
+
+
+def test_all_problems_of_a_table_are_told_at_once() -> None:
+    frame = frame_with(
+        empty=[None] * ROWS,
+        same=7,
+        when=pd.date_range("2026-01-01", periods=ROWS).strftime("%Y-%m-%d"),
+        amount=[f"{row},000" for row in range(1, ROWS)] + ["?"],
+    )
+    frame.loc[3, "label"] = None
+    with pytest.raises(DataError) as told:
+        infer_schema(frame.drop(columns=["when", "amount"]), "label")
+    for part in ("'label' is missing in 1 rows", "'empty' holds no value", "'same' holds one value only"):
+        assert part in str(told.value)
+    with pytest.raises(DataError) as told:
+        check_columns(frame, {"label"}, lambda name: "say so", lambda rest: infer_schema(rest, "label"))
+    for part in (
+        "'when' holds dates",
+        "'amount' holds numbers, but",
+        "'label' is missing",
+        "'empty' holds",
+        "'same' holds",
+    ):
+        assert part in str(told.value)
