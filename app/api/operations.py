@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from anyio import create_task_group, move_on_after, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -84,6 +84,7 @@ class ReadyAnswer(BaseModel):
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
 router = APIRouter(tags=["operations"])
 NOT_READY = 503
+READINESS: dict[int | str, dict[str, Any]] = {NOT_READY: {"model": ReadyAnswer}, 422: problems()[422]}
 
 
 @router.get("/livez", operation_id="live")
@@ -95,7 +96,7 @@ async def live() -> LiveAnswer:
 ForQuery = Annotated[Purpose, Query(alias="for", description="What the service should be ready for.")]
 
 
-@router.get("/readyz", operation_id="ready", responses={NOT_READY: {"model": ReadyAnswer}})
+@router.get("/readyz", operation_id="ready", responses=READINESS)
 async def ready(response: Response, resources: ResourcesDep, purpose: ForQuery = "explaining") -> ReadyAnswer:
     """Whether /explain would be answered, or trainings would run; 503 names the part that is in the way.
 
@@ -113,7 +114,7 @@ async def oip_live() -> LiveAnswer:
     return LiveAnswer(live=True)
 
 
-@router.get("/v2/health/ready", operation_id="oip_ready", responses={NOT_READY: {"model": ReadyAnswer}})
+@router.get("/v2/health/ready", operation_id="oip_ready", responses=READINESS)
 async def oip_ready(response: Response, resources: ResourcesDep, purpose: ForQuery = "explaining") -> ReadyAnswer:
     """The same as /readyz, under the name of the Open Inference Protocol."""
     return await ready(response, resources, purpose)

@@ -1,5 +1,6 @@
 """The OpenAPI document tells all there is: examples, ids, every answer; and what it tells is so (schemathesis)."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +48,11 @@ def test_every_call_has_an_id_a_tag_a_summary_and_its_problems(document: dict[st
         for status, answer in operation["responses"].items():
             if int(status) >= 400:
                 assert list(answer["content"]) == ["application/problem+json"], (name, status)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert named <= document["components"]["schemas"].keys()
 
 
 def test_every_call_has_a_name_that_says_what_it_does(document: dict[str, Any]) -> None:

@@ -340,3 +340,12 @@ def test_all_that_is_overdue_is_expired_however_much(
     clock.pass_by(2 * LEASE)
     assert ledger.reserve(customer.tenant_id, customer.ensemble_id, 10).amount == 10
     assert ledger.balance(other.tenant_id, other.ensemble_id).reserved == 0
+
+
+def test_what_callers_read_names_no_host() -> None:
+    """The driver's message does, and it was passed on."""
+    database = open_database("postgresql://recourse:hunter2@127.0.0.1:1/recourse")
+    with pytest.raises(LedgerUnavailableError, match="the ledger's database did not answer") as refused:
+        Ledger(database, patience=timedelta(0)).balance(1, 1)
+    assert "127.0.0.1" not in str(refused.value) and "127.0.0.1" in str(refused.value.__cause__)
+    database.close()
