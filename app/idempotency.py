@@ -40,8 +40,12 @@ class KeyedBody:
         return cls(key, hashlib.sha256(body).hexdigest())
 
     def on(self, *parts: object) -> "KeyedBody":
-        """The same key, with what the body alone does not say: a name in the path, say."""
-        return KeyedBody.of(self.key, repr((self.digest, *map(str, parts))).encode())
+        """The same key, with what the body alone does not say: a name in the path, say.
+
+        One part is written as 0.1.0 wrote it: a request that is repeated after an upgrade is the same request.
+        """
+        said = f"{self.digest} {parts[0]}" if len(parts) == 1 else repr((self.digest, *map(str, parts)))
+        return KeyedBody.of(self.key, said.encode())
 
 
 @dataclass(frozen=True, slots=True)
