@@ -93,6 +93,16 @@ class ArtifactStore:
         if self._files.exists(place):
             self._files.rm(place, recursive=True)
 
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder of the store, each without its folder."""
+        place = self._place(folder)
+        self._files.invalidate_cache(place)
+        return (
+            [PurePosixPath(found).name for found in self._files.ls(place, detail=False)]
+            if self._files.exists(place)
+            else []
+        )
+
     def clean_cache(self) -> None:
         """Remove what killed downloads left behind; while any process downloads into the same cache, nothing."""
         if not self._cache.exists():

@@ -18,10 +18,14 @@ RecourseError
 ├── MediaTypeError           the body is of a type or an encoding that is not read
 ├── OverloadedError          the queue is full: come back later
 ├── UnavailableError         a part of the service did not answer: come back later
+├── StorageFullError         no space is left where the service writes
 └── ServiceError             a service that we are a client of refused, or did not answer
 
 A refused reservation is models.errors.QueryLimitError; too few answers are models.errors.EnsembleError.
 """
+
+import errno
+from collections.abc import Iterator
 
 from models.errors import RecourseError
 
@@ -94,5 +98,28 @@ class UnavailableError(RecourseError):
     """A part of the service did not answer: come back later."""
 
 
+class StorageFullError(RecourseError):
+    """No space is left where the service writes."""
+
+
 class ServiceError(RecourseError):
     """A service that we are a client of refused, or did not answer."""
+
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL_WORDS = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "StorageFull")
+"""As libraries say it that have errors of their own: SQLite, Postgres, safetensors."""
+
+
+def storage_is_full(error: BaseException) -> bool:
+    """Whether the error, or one behind it, comes from a full disk."""
+    return any(
+        (isinstance(cause, OSError) and cause.errno in FULL) or any(word in str(cause) for word in FULL_WORDS)
+        for cause in _causes(error)
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -36,7 +36,7 @@ from app.metrics import Metrics
 from app.resources import Resources, gather
 from app.settings import Settings
 from app.train.queue import TrainingQueue
-from app.train.service import reconcile
+from app.train.service import clean_up_ended, reconcile
 
 
 def create_app(
@@ -222,6 +222,7 @@ def maintain(resources: Resources) -> None:
         "forget idempotency keys": lambda: _write(database, idempotency.drop_older_uses, oldest_use),
         "note when keys were used": resources.keys.write_uses,
         "forget ended sessions": lambda: _write(database, queries.drop_past_sessions, utc_now()),
+        "clean up after trainings": lambda: clean_up_ended(database, resources.ledger, resources.artifacts),
         "wake trainers": lambda: reconcile(database, resources.ledger, resources.queue, settings.job_attempts),
     }
     for name, chore in chores.items():

@@ -97,6 +97,8 @@ class Settings(BaseSettings):
 
     job_lease_seconds: int = Field(default=30, gt=0)
     """How long a trainer may be silent before another one takes its job over."""
+    job_silence_seconds: float = Field(default=120.0, gt=0)
+    """How long a training may give no sign of life before its trainer ends its process, and goes on in another."""
     job_attempts: int = Field(default=5, gt=0)
     """How often a job is begun or resumed before it is given up."""
     checkpoint_seconds: float = Field(default=10.0, gt=0)

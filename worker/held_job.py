@@ -56,9 +56,9 @@ class HeldJob:
         payload = {"message": message}
         self.write(lambda c: jobs.add_event(c, self.tenant_id, self.id, "log", payload, utc_now()))
 
-    def release(self) -> None:
+    def release(self, counted: bool = True) -> None:
         """Back into the queue, for whoever goes on with it."""
-        self._change("queued", lambda connection: jobs.release(connection, self.claim))
+        self._change("queued", lambda connection: jobs.release(connection, self.claim, counted))
 
     def fail(self, error: str) -> None:
         self._change("failed", lambda connection: jobs.fail(connection, self.claim, error, utc_now()), error)

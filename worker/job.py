@@ -1,4 +1,4 @@
-"""The process of one training, `python -m worker.job JOB FENCE`: spawned by a trainer, which renews its lease.
+"""The process of one training, `python -m worker.job JOB FENCE PIPE`: spawned by a trainer, which renews its lease.
 
 It ends with the trainer: when the pipe to it closes, nobody renews the lease any more. Whatever goes wrong inside is
 written to the job: what the user can mend fails it with that sentence; what may pass, and what nobody foresaw, puts it
@@ -20,14 +20,14 @@ from sqlalchemy import select
 from app import logs
 from app.db.engine import Database, open_database
 from app.db.tables import Job
-from app.errors import LedgerUnavailableError, LostLeaseError, ReservationError, UnavailableError
+from app.errors import LedgerUnavailableError, LostLeaseError, ReservationError, UnavailableError, storage_is_full
 from app.settings import Settings
 from app.train.jobs import Claim
 from models.device import one_thread
 from models.errors import EnsembleError, RecourseError, StoppedError
 from worker.context import open_context
 from worker.held_job import HeldJob
-from worker.process import ENDED, LOST, ORPHANED, STOPPED, watch_parent
+from worker.process import ENDED, FULL, LOST, ORPHANED, STOPPED, beat, watch_parent
 from worker.training import run_training
 
 TRIES = 3
@@ -38,8 +38,9 @@ PASSING = (EnsembleError, LedgerUnavailableError, ReservationError, UnavailableE
 log = structlog.get_logger()
 
 
-def main(job_id: UUID, fence: int) -> int:
-    """The exit code; see worker/process.py."""
+def main(job_id: UUID, fence: int, pipe: int) -> int:
+    """The exit code; see worker/process.py. pipe: where signs of life go."""
+    beat(pipe)
     settings = Settings()
     logs.configure(settings)
     structlog.contextvars.bind_contextvars(job=str(job_id), fence=fence)
@@ -68,16 +69,25 @@ def _run(settings: Settings, database: Database, held: HeldJob, stop: Event) -> 
         return STOPPED
     except LostLeaseError:
         raise
-    except PASSING as error:
+    except Exception as error:
+        if storage_is_full(error):
+            log.error("no space left", reason=str(error))
+            return FULL
+        _end(held, error)
+    return ENDED
+
+
+def _end(held: HeldJob, error: Exception) -> None:
+    """Fail the job, or put it back for another try."""
+    if isinstance(error, PASSING):
         _try_again(held, str(error))
-    except RecourseError as error:
+    elif isinstance(error, RecourseError):
         log.info("training refused", reason=str(error))
         held.fail(without_folders(str(error)))
-    except Exception:
-        log.exception("training failed")
+    else:
+        log.error("training failed", exc_info=error)
         fact = "The training failed for a reason that is not in the data"
         _try_again(held, f"{fact}; the worker's log names it under job {held.id}.")
-    return ENDED
 
 
 def without_folders(text: str) -> str:
@@ -104,4 +114,4 @@ def _tenant_of(database: Database, job_id: UUID) -> int:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    sys.exit(main(UUID(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(UUID(sys.argv[1]), *map(int, sys.argv[2:])))

@@ -1,12 +1,14 @@
 """How the processes of a worker end: with the one that started them, and with which exit code.
 
-A parent holds the other end of the child's stdin. The pipe closes however the parent ended, even by kill -9.
+A parent holds the other end of the child's stdin. The pipe closes however the parent ended, even by kill -9. A training
+gives signs of life through another pipe.
 """
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 import structlog
@@ -23,6 +25,11 @@ LOST = 4
 """Another trainer has the job."""
 ORPHANED = 5
 """Its trainer died."""
+FULL = 7
+"""No space was left for its files; the trainer puts the job back, and waits for space."""
+BEAT_SECONDS = 0.5
+START_SECONDS = 300.0
+"""How long a process may take to its first sign of life, at least."""
 
 REFUSED = 2
 """The settings, or what they name, do not let it start; the log says why in one sentence."""
@@ -60,3 +67,39 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     watch_parent(end)
+
+
+def beat(pipe: int) -> None:
+    """Signs of life, from a thread, into a pipe that the trainer reads: a process that is stopped gives none."""
+
+    def write() -> None:
+        with suppress(OSError):
+            while True:
+                os.write(pipe, b".")
+                time.sleep(BEAT_SECONDS)
+
+    Thread(target=write, name="beat", daemon=True).start()
+
+
+class Pulse:
+    """The trainer's end of that pipe."""
+
+    def __init__(self) -> None:
+        self._read, self.pipe = os.pipe()
+        os.set_blocking(self._read, False)
+        self._heard = time.monotonic()
+        self._begun = False
+
+    def spawned(self) -> None:
+        """The child has its end by now."""
+        os.close(self.pipe)
+
+    def silent(self, seconds: float) -> bool:
+        """Whether the child gave no sign for so long; until its first one it may take longer, to load its libraries."""
+        with suppress(BlockingIOError):
+            if os.read(self._read, 4096):
+                self._heard, self._begun = time.monotonic(), True
+        return time.monotonic() - self._heard > (seconds if self._begun else max(seconds, START_SECONDS))
+
+    def close(self) -> None:
+        os.close(self._read)

@@ -6,12 +6,15 @@ outlives it.
 
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import structlog
 
@@ -22,16 +25,18 @@ from app.errors import LedgerUnavailableError, LostLeaseError
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from app.train import jobs
-from app.train.jobs import Claim, job_folder
-from app.train.service import end_hopeless, settle_reservation
+from app.train.jobs import Claim
+from app.train.service import clean_up, end_hopeless
 from worker.held_job import PATIENCE, HeldJob
-from worker.process import ENDED, LOST, STOPPED
+from worker.process import ENDED, FULL, LOST, STOPPED, Pulse
 
 POLL_SECONDS = 0.1
 RENEW_SECONDS = 1.0
 """Also how soon a cancel is noticed."""
 TRIES = 3
 """How often a process may end with an error of its own; one that was killed has more attempts (the settings say)."""
+FULL_SECONDS = 10.0
+"""Between a training that found no space and the next try."""
 STOP_SECONDS = 20.0
 """How long a training that is told to stop may take for its checkpoint."""
 
@@ -45,11 +50,14 @@ class Supervisor:
         self._settings, self._database, self._should_stop = settings, database, should_stop
         self._ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds), patience=PATIENCE)
         self._lease = timedelta(seconds=settings.job_lease_seconds)
+        self._full_until = 0.0
         self._name = f"{socket.gethostname()}:{os.getpid()}"
 
     def work(self) -> bool:
         """Take the job that waits longest and see it through; whether there was one."""
         end_hopeless(self._database, self._ledger, self._settings.job_attempts)
+        if not self._has_space():
+            return False
         job = self._claim()
         if job is None:
             return False
@@ -61,6 +69,16 @@ class Supervisor:
             log.warning("job lost", job=str(job.id), reason=str(error))
         self._clean_up(held)
         return True
+
+    def _has_space(self) -> bool:
+        """Whether a training would find room for its files; one that found none is begun again after a pause."""
+        if time.monotonic() < self._full_until:
+            return False
+        folders, least = (self._settings.var_dir, Path(tempfile.gettempdir())), self._settings.min_free_bytes
+        scarce = [folder for folder in folders if folder.exists() and shutil.disk_usage(folder).free < least]
+        if scarce:
+            log.warning("no space for a training", folder=str(scarce[0]), least=least)
+        return not scarce
 
     def _claim(self) -> AnyRow | None:
         def claim() -> AnyRow | None:
@@ -75,11 +93,13 @@ class Supervisor:
         return retry_database(claim, PATIENCE)
 
     def _see_through(self, held: HeldJob) -> None:
-        command = [sys.executable, "-m", "worker.job", str(held.id), str(held.claim.fence)]
+        pulse = Pulse()
+        command = [sys.executable, "-m", "worker.job", str(held.id), str(held.claim.fence), str(pulse.pipe)]
         # A session of its own: a Ctrl-C in the terminal is the trainer's to handle.
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=(pulse.pipe,))
+        pulse.spawned()
         try:
-            if self._watch(held, child):
+            if self._watch(held, child, pulse):
                 child.kill()
                 child.wait()
                 held.cancel()
@@ -91,9 +111,10 @@ class Supervisor:
             child.wait()
             if child.stdin is not None:
                 child.stdin.close()
+            pulse.close()
 
-    def _watch(self, held: HeldJob, child: "subprocess.Popen[bytes]") -> bool:
-        """Until the child has ended, or somebody asked to cancel: then True."""
+    def _watch(self, held: HeldJob, child: "subprocess.Popen[bytes]", pulse: Pulse) -> bool:
+        """Until the child has ended, or somebody asked to cancel: then True. One that shows no life is ended."""
         renewed, kill_at = time.monotonic(), math.inf
         while child.poll() is None:
             now = time.monotonic()
@@ -102,6 +123,12 @@ class Supervisor:
                 kill_at = now + STOP_SECONDS
             if now > kill_at:
                 child.kill()
+            if pulse.silent(self._settings.job_silence_seconds):
+                silence = f"{self._settings.job_silence_seconds:g} s without a sign of life"
+                log.error("training silent", job=str(held.id), reason=silence)
+                held.log(f"The training's process was ended after {silence}.")
+                child.kill()
+                child.wait()
             if now - renewed >= RENEW_SECONDS:
                 renewed = now
                 try:
@@ -119,6 +146,11 @@ class Supervisor:
     def _after(self, held: HeldJob, code: int) -> None:
         """What to do with the job of a process that ended so."""
         if code in (ENDED, LOST):
+            return
+        if code == FULL:
+            self._full_until = time.monotonic() + FULL_SECONDS
+            held.log("No space was left for the training's files; it goes on from its last checkpoint when there is.")
+            held.release(counted=False)
             return
         if code == STOPPED or self._should_stop():
             held.release()
@@ -138,8 +170,7 @@ class Supervisor:
         """Give back at once what an ended job did not use, and drop its checkpoints."""
         row = self._row(held)
         if row.state not in jobs.UNFINISHED:
-            settle_reservation(self._database, self._ledger, row)
-            open_store(self._settings).remove(job_folder(held.id))
+            clean_up(self._database, self._ledger, open_store(self._settings), row)
 
     def _row(self, held: HeldJob) -> AnyRow:
         """The job as it is now, whoever holds it."""

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from app import errors as app_errors
 from app.auth.principals import Principal
 from app.db.tables import utc_now
+from app.errors import storage_is_full
 from models import errors as model_errors
 from models.errors import RecourseError
 
@@ -74,6 +75,7 @@ PROBLEMS: dict[type[RecourseError], ProblemType] = {
     app_errors.MediaTypeError: ProblemType(415, "media-type", "The body's type is not supported"),
     app_errors.OverloadedError: ProblemType(503, "overloaded", "The service is busy", RETRY_SOON),
     app_errors.UnavailableError: ProblemType(503, "unavailable", "Part of the service is unavailable", RETRY_SOON),
+    app_errors.StorageFullError: ProblemType(507, "storage-full", "No space is left"),
     app_errors.ServiceError: ProblemType(502, "service", "Another service did not answer"),
 }
 
@@ -90,6 +92,7 @@ FRAMEWORK = {
     413: PROBLEMS[app_errors.TooLargeError],
     415: PROBLEMS[app_errors.MediaTypeError],
 }
+NO_SPACE = "no space is left where the service keeps its files: ask the operator for more, then send this again"
 DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeoutError)
 
 
@@ -122,6 +125,8 @@ def answer_error(request_id: str, error: Exception) -> JSONResponse:
     """The answer to whatever went wrong; what is ours to mend says nothing of its inside."""
     if isinstance(error, RecourseError):
         return answer(request_id, type_of(error), str(error))
+    if storage_is_full(error):
+        return answer(request_id, PROBLEMS[app_errors.StorageFullError], NO_SPACE)
     if isinstance(error, DATABASE_AWAY):
         return answer(request_id, PROBLEMS[app_errors.UnavailableError], "the database did not answer: try again soon")
     return answer(request_id, INTERNAL, f"the service failed; its log tells more under the request id {request_id}")
@@ -146,6 +151,9 @@ def from_error(request: Request, error: Exception) -> JSONResponse:
 
 def _from_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400 and storage_is_full(error):
+        # The framework takes whatever happens while it reads a form for the form's fault.
+        return answer_error(request_id_of(request), app_errors.StorageFullError(NO_SPACE))
     problem = FRAMEWORK.get(error.status_code) or ProblemType(error.status_code, "http", "The request was refused")
     headers = error.headers
     if error.status_code == 405 and (allowed := _allowed(request)):
@@ -221,9 +229,10 @@ MEANINGS = {
     502: "The lender's models did not answer.",
     503: "Part of the service is unavailable or busy: retry after Retry-After.",
     504: "The deadline has passed.",
+    507: "No space is left where the service keeps its files.",
 }
 ALWAYS = (401, 403, 422, 500, 503)
-WITH_BODY = (400, 413, 415)
+WITH_BODY = (400, 413, 415, 507)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -155,9 +155,10 @@ async def events(
 
 
 @jobs_router.delete("/{job_id}", status_code=202, operation_id="cancel_job", responses=problems(404, 409))
-def cancel(job_id: UUID, caller: AnalystCaller, database: DatabaseDep) -> JobAnswer:
+def cancel(job_id: UUID, caller: AnalystCaller, resources: ResourcesDep) -> JobAnswer:
     """Cancel a job: at once if it waits, within seconds if it runs. What it had asked the ensemble stays charged."""
-    return JobAnswer.model_validate(service.cancel(database, caller.tenant_id, job_id))
+    parts = resources.database, resources.ledger, resources.artifacts
+    return JobAnswer.model_validate(service.cancel(*parts, caller.tenant_id, job_id))
 
 
 async def _told(events: AsyncIterator[AnyRow]) -> AsyncIterator[ServerSentEvent]:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from app.artifacts import open_store
 from app.auth import queries, service
 from app.auth.keyring import open_keyring
 from app.commands.operate import opened
@@ -13,6 +14,7 @@ from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import AnyRow, Role, utc_now
 from app.errors import ConflictError, NotFoundError
+from app.ledger.ledger import Ledger
 from app.train import jobs
 from app.train import service as training
 
@@ -45,13 +47,14 @@ def list_tenants() -> None:
 @app.command()
 def disable(name: str) -> None:
     """Let none of a tenant's keys and sessions open anything, and cancel its trainings; nothing is deleted."""
-    with opened() as (_, database):
+    with opened() as (settings, database):
         tenant_id = _tenant(database, name)
         with database.writing() as connection:
             queries.disable_tenant(connection, tenant_id, utc_now())
             unfinished = jobs.list_unfinished(connection, tenant_id)
+        parts = database, Ledger(database), open_store(settings)
         for job_id in unfinished:
-            training.cancel(database, tenant_id, job_id)
+            training.cancel(*parts, tenant_id, job_id)
     typer.echo(f"{name} is disabled; {len(unfinished)} trainings are cancelled")
 
 

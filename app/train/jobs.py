@@ -5,7 +5,7 @@ that a worker which lost the job, and does not know it yet, changes nothing: `Lo
 caller's `now`, from the service's one clock. Nothing here commits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -13,6 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
+from app.db.ledger_tables import ReservationRow, State
 from app.db.paging import PageOrder, RowPage, page
 from app.db.tables import AnyRow, Job, JobEvent, JobState
 from app.errors import LostLeaseError
@@ -165,9 +166,10 @@ def save_reservation(connection: Connection, claim: Claim, reservation_id: UUID)
     _write(connection, claim, {"reservation_id": reservation_id})
 
 
-def release(connection: Connection, claim: Claim) -> None:
-    """Put the job back: it waits for the next worker."""
-    _write(connection, claim, {"state": JobState.QUEUED.value, "lease_until": None, "worker": None})
+def release(connection: Connection, claim: Claim, counted: bool = True) -> None:
+    """Put the job back: it waits for the next worker. Not `counted`: it was nobody's fault, and is no attempt."""
+    again = {} if counted else {"attempts": Job.attempts - 1}
+    _write(connection, claim, {"state": JobState.QUEUED.value, "lease_until": None, "worker": None, **again})
 
 
 def finish(connection: Connection, claim: Claim, version_id: UUID, now: datetime) -> None:
@@ -261,6 +263,21 @@ def thin_progress(connection: Connection, job_id: UUID) -> int:
     return len(ids) - len(ids[1:-1:2])
 
 
+def ended_before(connection: Connection, now: datetime, job_ids: Sequence[UUID]) -> list[AnyRow]:
+    """Those of the jobs, of all tenants, that had ended by then."""
+    table = Job.__table__
+    ended = table.c.state.not_in(UNFINISHED), table.c.finished_at <= now
+    return list(connection.execute(select(table).where(table.c.id.in_(job_ids), *ended)).all())
+
+
+def ended_with_reservation(connection: Connection, now: datetime) -> list[AnyRow]:
+    """Jobs of all tenants that had ended by then, and whose reservation is open."""
+    table = Job.__table__
+    ended = table.c.state.not_in(UNFINISHED), table.c.finished_at <= now
+    open_ones = select(ReservationRow.id).where(ReservationRow.state == State.OPEN.value)
+    return list(connection.execute(select(table).where(*ended, table.c.reservation_id.in_(open_ones))).all())
+
+
 def count_by_state(connection: Connection, tenant_id: int) -> list[AnyRow]:
     """state, count, and seconds: how long the finished ones took in all."""
     if connection.dialect.name == "sqlite":
@@ -275,5 +292,8 @@ def count_by_state(connection: Connection, tenant_id: int) -> list[AnyRow]:
     return list(connection.execute(statement).all())
 
 
+FOLDER = "jobs"
+
+
 def job_folder(job_id: UUID) -> str:
-    return f"jobs/{job_id}"
+    return f"{FOLDER}/{job_id}"

@@ -4,11 +4,13 @@
 """
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from uuid import UUID
 
 from anyio import sleep, to_thread
 from sqlalchemy import Connection
 
+from app.artifacts import ArtifactStore
 from app.auth.queries import lock_tenant
 from app.concurrency import StillAuthorised
 from app.datasets import service
@@ -107,8 +109,11 @@ def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ens
         raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
 
 
-def cancel(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
-    """A queued job is cancelled at once; a running one within seconds, by its worker. The row as it is now."""
+def cancel(database: Database, ledger: Ledger, store: ArtifactStore, tenant_id: int, job_id: UUID) -> AnyRow:
+    """A queued job is cancelled at once; a running one within seconds, by its worker. The row as it is now.
+
+    One that was begun and put back has queries reserved, and files: both are given back here.
+    """
     now = utc_now()
     with database.writing() as connection:
         row = jobs.request_cancel(connection, tenant_id, job_id, now)
@@ -119,7 +124,35 @@ def cancel(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
             raise ConflictError(f"job {job_id} is {found.state} already, so it cannot be cancelled")
         if row.state == JobState.CANCELLED.value:
             jobs.add_event(connection, tenant_id, job_id, "state", {"state": row.state}, now)
-        return row
+    if row.state == JobState.CANCELLED.value:
+        clean_up(database, ledger, store, row)
+    return row
+
+
+def clean_up(database: Database, ledger: Ledger, store: ArtifactStore, job: AnyRow) -> None:
+    """Give back at once what an ended job did not use, and drop its checkpoints."""
+    settle_reservation(database, ledger, job)
+    store.remove(jobs.job_folder(job.id))
+
+
+SETTLED_AFTER = timedelta(minutes=1)
+"""Whoever ended a job cleans up after it within this time, if it lives."""
+
+
+def clean_up_ended(database: Database, ledger: Ledger, store: ArtifactStore) -> None:
+    """The same for all jobs whose processes died before they could do it."""
+    before = utc_now() - SETTLED_AFTER
+    folders = [UUID(name) for name in store.names(jobs.FOLDER) if _is_id(name)]
+    left = database.read(jobs.ended_with_reservation, before) + database.read(jobs.ended_before, before, folders)
+    for job in left:
+        clean_up(database, ledger, store, job)
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False
 
 
 def reconcile(database: Database, ledger: Ledger, queue: TrainingQueue, attempts: int) -> list[UUID]:

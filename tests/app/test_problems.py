@@ -1,5 +1,6 @@
 """Every error has a problem of its own, and what is ours to mend tells nothing of its inside."""
 
+import errno
 import json
 from http import HTTPStatus
 from importlib import import_module
@@ -43,6 +44,19 @@ def test_the_nearest_ancestor_answers() -> None:
         pass
 
     assert type_of(MissingModelError("no")) is PROBLEMS[NotFoundError]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "hunter2"),
+        OperationalError("INSERT hunter2", {}, Exception("database or disk is full")),
+        OperationalError("INSERT", {}, Exception("could not extend file hunter2: No space left on device")),
+    ],
+)
+def test_a_full_disk_is_one_sentence(error: Exception) -> None:
+    told = answer_error("r1", error)
+    assert told.status_code == 507 and b"no space is left" in told.body and b"hunter2" not in told.body
 
 
 @pytest.mark.parametrize("error", [RuntimeError("hunter2"), OperationalError("SELECT hunter2", {}, Exception())])

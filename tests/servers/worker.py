@@ -55,6 +55,9 @@ class Site:
         bell.wake(job_id)
         return job_id
 
+    def cancel(self, job_id: UUID) -> None:
+        service.cancel(self.database, self.ledger, open_store(self.settings), self.customer.tenant_id, job_id)
+
     def job(self, job_id: UUID) -> AnyRow:
         with self.database.reading() as connection:
             row = jobs.find_job(connection, self.customer.tenant_id, job_id)

@@ -13,7 +13,6 @@ from app.artifacts import open_store
 from app.db.engine import Database
 from app.ensembles import directory
 from app.ledger.audit import check_ledger
-from app.train import service
 from app.train.queue import SpawnedQueue
 from app.train.request import make_plan
 from models.config import MeasureConfig
@@ -89,7 +88,7 @@ def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
     assert balance_of(site, "loans")[1] > 0, "its queries stay reserved"
     with spawned(site) as queue:
         wait_until(lambda: site.job(job_id).fence == 2 and site.job(job_id).checkpoint != job.checkpoint)
-        service.cancel(site.database, site.customer.tenant_id, job_id)
+        site.cancel(job_id)
         asked = time.monotonic()
         wait_until(lambda: site.job(job_id).state == "cancelled")
         assert time.monotonic() - asked < site.settings.job_lease_seconds, "at a renewal, not when the lease is over"

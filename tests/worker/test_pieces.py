@@ -1,5 +1,6 @@
 """The trainer's parts, without processes: queries after a crash, errors that are tried again, a stale publisher."""
 
+import errno
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +27,7 @@ from app.train.request import make_plan
 from models.data.infer import infer_schema
 from models.data.schema import FeatureKind
 from models.datasets.loans import loans
-from models.errors import DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
+from models.errors import ArtifactError, DataError, EnsembleError, QueryLimitError, SchemaError, StoppedError
 from models.model import RecourseModel
 from tests.app.conftest import Customer
 from tests.fakes.service import Bell
@@ -37,7 +38,7 @@ from worker.context import TrainingContext, open_context
 from worker.ensemble import registered_schema, reserve, reserve_plan
 from worker.held_job import HeldJob
 from worker.job import without_folders
-from worker.process import ENDED, STOPPED
+from worker.process import ENDED, FULL, STOPPED
 from worker.progress import Progress, Units
 from worker.training import Product, publish, read_splits
 
@@ -169,6 +170,50 @@ class TestReserve:
         with pytest.raises(QueryLimitError, match="60 queries were asked for, but 59 of 59 remain"):
             reserve(hold(site), site.ledger, customer.ensemble_id, 60)
 
+    def test_a_job_that_was_put_back_gives_all_of_it_back_when_it_is_cancelled(
+        self, site: Site, customer: Customer
+    ) -> None:
+        job_id, folder = begun_and_put_back(site, customer)
+        site.cancel(job_id)
+        assert site.job(job_id).state == "cancelled"
+        assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0
+        assert not folder.exists()
+
+    def test_what_a_dead_process_left_behind_is_found(
+        self, site: Site, customer: Customer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also what is no job's stays, and a job that goes on."""
+        job_id, folder = begun_and_put_back(site, customer)
+        with site.database.writing() as connection:
+            jobs.request_cancel(connection, customer.tenant_id, job_id, utc_now())
+        _, going_on = begun_and_put_back(site, customer)
+        stranger = folder.parent / str(uuid4())
+        for other in (stranger, folder.parent / "notes"):
+            other.mkdir()
+        store = open_store(site.settings)
+        service.clean_up_ended(site.database, site.ledger, store)
+        assert folder.exists(), "whoever ended it may still be cleaning up"
+        monkeypatch.setattr(service, "SETTLED_AFTER", timedelta(seconds=-1))
+        service.clean_up_ended(site.database, site.ledger, store)
+        assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 60, "of the other one"
+        assert not folder.exists() and going_on.exists() and stranger.exists()
+        assert check_ledger(site.database) == []
+
+
+def begun_and_put_back(site: Site, customer: Customer) -> tuple[UUID, Path]:
+    """A job that waits again, with 60 queries reserved, and its folder in the store."""
+    site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 200)
+    job_id = site.submit()
+    with site.database.writing() as connection:
+        row = jobs.claim(connection, "test", utc_now(), utc_now() + LEASE, job_id)
+    assert row is not None
+    held = HeldJob(site.database, Claim(job_id, row.fence), row.tenant_id)
+    assert reserve(held, site.ledger, customer.ensemble_id, 60) is not None
+    folder = site.settings.var_dir / "artifacts" / "jobs" / str(job_id)
+    (folder / "members").mkdir(parents=True)
+    held.release()
+    return job_id, folder
+
 
 def crash(*order: object) -> None:
     raise KeyboardInterrupt
@@ -217,6 +262,19 @@ class TestErrors:
         assert states == ["queued", "queued", "failed"]
         assert site.job(job_id).error.startswith(sentence) and "secret" not in site.job(job_id).error
         assert [event.kind for event in site.events(job_id)].count("log") == 2
+
+    def test_a_full_disk_is_nobody_s_fault(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        job_id = site.submit()
+        full = OSError(errno.ENOSPC, "No space left on device")
+        told = ArtifactError("The model cannot be written.")
+        told.__cause__ = full
+        for error in (full, told, RuntimeError("IoError(Os { code: 28, kind: StorageFull })")):
+            assert run_job(site, monkeypatch, fails_with(error)) == FULL
+            assert site.job(job_id).state == "running", "the trainer puts it back"
+            HeldJob(site.database, Claim(job_id, site.job(job_id).fence), site.customer.tenant_id).release(
+                counted=False
+            )
+            assert (site.job(job_id).state, site.job(job_id).attempts) == ("queued", 0)
 
     def test_told_to_stop(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         job_id = site.submit()

@@ -1,6 +1,8 @@
 """Tables are uploaded, understood, and refused with the reason."""
 
 import io
+import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -312,3 +314,25 @@ def test_another_tenant_sees_nothing(service: Service) -> None:
     made = upload(service.analyst, csv()).json()["id"]
     assert service.stranger.get(f"/datasets/{made}").status_code == 404
     assert service.stranger.get("/datasets").json()["items"] == []
+
+
+@pytest.mark.parametrize("shared_database_url", ["sqlite"], indirect=True)
+def test_an_upload_to_a_full_disk_is_one_sentence(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real one; the next upload, when there is space, is kept."""
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", tmp_path], capture_output=True).returncode:
+        pytest.skip("only root may mount a disk")
+    try:
+        large = csv(pd.concat([LOANS] * 100))
+        for store, temporary in ((tmp_path, None), (None, tmp_path)):
+            with monkeypatch.context() as patched:
+                if store is not None:
+                    patched.setattr(service.resources.artifacts, "_local", store)
+                patched.setattr(tempfile, "tempdir", temporary and str(temporary))
+                answer = upload(service.admin, large)
+            assert (answer.status_code, answer.json()["type"]) == (507, "/problems/storage-full"), answer.text
+            assert answer.json()["detail"].startswith("no space is left")
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+    assert upload(service.admin, large).status_code == 201

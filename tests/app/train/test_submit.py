@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from app.artifacts import open_store
 from app.datasets import service
 from app.datasets.service import NewDataset
 from app.db.engine import Database
@@ -48,18 +49,21 @@ def request_(database: Database, customer: Customer) -> TrainRequest:
     return TrainRequest(model="model", dataset_id=dataset_id)
 
 
-def test_a_job_is_submitted_and_cancelled(database: Database, customer: Customer, request_: TrainRequest) -> None:
+def test_a_job_is_submitted_and_cancelled(
+    database: Database, customer: Customer, request_: TrainRequest, tmp_path: Path
+) -> None:
+    store = open_store(Settings(var_dir=tmp_path))
     settings = Settings(max_queued_jobs=1)
     row = submit(database, customer.tenant_id, request_, settings)
     assert row.state == "queued"
     assert TrainRequest.of_job(row.request, row.model_name) == request_
     with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
         submit(database, customer.tenant_id, request_, settings)
-    assert cancel(database, customer.tenant_id, row.id).state == "cancelled"
+    assert cancel(database, Ledger(database), store, customer.tenant_id, row.id).state == "cancelled"
     with pytest.raises(ConflictError, match="is cancelled already"):
-        cancel(database, customer.tenant_id, row.id)
+        cancel(database, Ledger(database), store, customer.tenant_id, row.id)
     with pytest.raises(NotFoundError, match="there is no job"):
-        cancel(database, customer.tenant_id + 1, row.id)
+        cancel(database, Ledger(database), store, customer.tenant_id + 1, row.id)
 
 
 def test_what_is_refused_at_once(database: Database, customer: Customer, request_: TrainRequest) -> None:
