@@ -33,36 +33,29 @@ from app.idempotency import StoredReply
 from app.train import jobs, service
 from app.train.request import TrainRequest
 
+JOB: dict[str, Any] = {
+    "id": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
+    "model": "loans",
+    "state": "running",
+    "progress": {"phase": "flow", "step": 120, "steps": 400, "loss": 0.41, "queries": 8000},
+    "cancel_requested": False,
+    "attempts": 1,
+    "error": None,
+    "model_version_id": None,
+    "created_at": "2026-01-31T09:30:00Z",
+    "started_at": "2026-01-31T09:30:01Z",
+    "finished_at": None,
+}
 
-class JobAnswer(BaseModel):
-    """A training job as it stands."""
 
-    model_config = ConfigDict(
-        from_attributes=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "5a3c1e0b-9f6c-4f0e-9a55-7c110a1f6f0f",
-                    "model": "loans",
-                    "state": "running",
-                    "request": {"dataset_id": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "preset": "fast"},
-                    "progress": {"phase": "flow", "step": 120, "steps": 400, "loss": 0.41, "queries": 8000},
-                    "cancel_requested": False,
-                    "attempts": 1,
-                    "error": None,
-                    "model_version_id": None,
-                    "created_at": "2026-01-31T09:30:00Z",
-                    "started_at": "2026-01-31T09:30:01Z",
-                    "finished_at": None,
-                }
-            ]
-        },
-    )
+class JobSummary(BaseModel):
+    """A training job in a list, as it stands."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [JOB]})
 
     id: UUID
     model: str = Field(validation_alias="model_name")
     state: JobState
-    request: dict[str, Any]
     progress: dict[str, Any] | None = Field(description="Phase, step, steps, loss, queries, eta_seconds.")
     cancel_requested: bool
     attempts: int = Field(description="How often the job was begun since it last got further.")
@@ -71,6 +64,19 @@ class JobAnswer(BaseModel):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+class JobAnswer(JobSummary):
+    """A training job, with what was asked for."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [JOB | {"request": {"dataset_id": "0b9f6c1e-5a38-4f0e-9a55-0a1f6f0f7c11", "preset": "fast"}}]
+        },
+    )
+
+    request: dict[str, Any]
 
 
 router = APIRouter(tags=["training"], route_class=KeyedRoute)
@@ -127,9 +133,9 @@ STREAM: dict[int | str, dict[str, Any]] = {
 @jobs_router.get("", operation_id="list_jobs", responses=problems())
 def page(
     order: PageQuery, caller: Caller, database: DatabaseDep, state: StateQuery = None, model: ModelQuery = None
-) -> Page[JobAnswer]:
-    """The jobs, newest first."""
-    return Page[JobAnswer].of(database.read(jobs.jobs_page, caller.tenant_id, order, state, model))
+) -> Page[JobSummary]:
+    """The jobs, newest first; GET /jobs/{id} also has what was asked for."""
+    return Page[JobSummary].of(database.read(jobs.jobs_page, caller.tenant_id, order, state, model))
 
 
 @jobs_router.get("/{job_id}", operation_id="show_job", responses=problems(404))

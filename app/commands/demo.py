@@ -30,7 +30,7 @@ from models.data.frames import plain_values
 from models.data.records import Value
 from models.errors import ConfigError
 from recourse_client.client import ENDED, RecourseClient
-from recourse_client.types import Job
+from recourse_client.types import Job, JobSummary
 
 MODEL, TARGET = "loans", "approved"
 APPLICANTS, QUERIES = 3, 10
@@ -163,7 +163,7 @@ def _submit(client: RecourseClient, effort: float, console: Console) -> Job:
     return client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "effort": effort})
 
 
-def _follow(client: RecourseClient, job: Job, console: Console) -> None:
+def _follow(client: RecourseClient, job: JobSummary, console: Console) -> None:
     columns = (TextColumn("{task.description:<36}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         bar, phase = None, ""

@@ -8,10 +8,10 @@ caller's `now`, from the service's one clock. Nothing here commits.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
 from app.db.ledger_tables import ReservationRow, State
 from app.db.paging import PageOrder, RowPage, page
@@ -66,9 +66,10 @@ def jobs_page(
     state: JobState | None = None,
     model_name: str | None = None,
 ) -> RowPage:
-    """The tenant's jobs, newest first."""
+    """The tenant's jobs, newest first, without what was asked for: that can be long."""
     table = Job.__table__
-    statement = select(table).where(table.c.tenant_id == tenant_id)
+    columns = [column for column in table.c if column.name != "request"]
+    statement: Select[*tuple[Any, ...]] = select(*columns).where(table.c.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(table.c.state == state.value)
     if model_name is not None:

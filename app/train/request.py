@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from uuid import UUID
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import to_json
 
 from app.fields import Body, ColumnName, Document, Name
 from models.config import PRESETS, Config, MeasureConfig
@@ -21,6 +22,8 @@ Member: TypeAlias = Literal["knn", "svm", "forest", "mlp", "xgboost", "catboost"
 MEMBER_NAMES = get_args(Member)
 """The names of models.ensemble.recipes, which imports what the plain install has not."""
 MOST_EFFORT = 10.0
+MOST_OVERRIDES = 200_000
+"""Bytes as JSON: what changes of a schema of 500 features is smaller. It is kept for ever, with the job."""
 MOST_QUERIES = 10**9
 MOST_SEED = 2**31 - 1
 """scikit-learn takes no larger one."""
@@ -34,6 +37,12 @@ LOCAL_ONLY = ("members", "mode")
 
 def _or_all(members: object) -> object:
     return MEMBER_NAMES if members is None else members
+
+
+def _not_too_long(overrides: dict[str, Any]) -> dict[str, Any]:
+    if (length := len(to_json(overrides))) > MOST_OVERRIDES:
+        raise ValueError(f"it has {length} bytes as JSON, {MOST_OVERRIDES} is the limit: name only what changes")
+    return overrides
 
 
 class TrainSettings(Body):
@@ -106,7 +115,7 @@ class TrainRequest(TrainSettings):
     label: ColumnName | None = Field(
         default=None, description="The column that is predicted; by default the data set's own."
     )
-    overrides: Document = Field(
+    overrides: Annotated[Document, AfterValidator(_not_too_long)] = Field(
         default_factory=dict,
         description='Changes of the inferred schema, as {"features": {"savings": {"direction": "up", "lower": 0}}}.',
     )

@@ -27,6 +27,7 @@ from recourse_client.types import (
     Entry,
     Event,
     Job,
+    JobSummary,
     Key,
     Model,
     ModelVersions,
@@ -180,11 +181,10 @@ class _Calls:
     @_Method
     def jobs(
         self, state: str | None = None, model: str | None = None, limit: int = 100, cursor: str | None = None
-    ) -> Call[Page[Job]]:
-        """Trainings, the newest first."""
-        return _call(
-            Page[Job], "GET", "/jobs", params={"state": state, "model": model, "limit": limit, "cursor": cursor}
-        )
+    ) -> Call[Page[JobSummary]]:
+        """Trainings, the newest first, without what was asked for."""
+        params = {"state": state, "model": model, "limit": limit, "cursor": cursor}
+        return _call(Page[JobSummary], "GET", "/jobs", params=params)
 
     @_Method
     def job(self, job_id: UUID) -> Call[Job]:

@@ -172,13 +172,12 @@ class DataSet(Typed):
     notices: list[str]
 
 
-class Job(Typed):
-    """A training. state: queued, running, done, failed or cancelled."""
+class JobSummary(Typed):
+    """A training in a list. state: queued, running, done, failed or cancelled."""
 
     id: UUID
     model: str
     state: str
-    request: dict[str, Any]
     progress: dict[str, Any] | None
     cancel_requested: bool
     attempts: int
@@ -187,6 +186,12 @@ class Job(Typed):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+class Job(JobSummary):
+    """A training, with what was asked for."""
+
+    request: dict[str, Any]
 
 
 class Event(Typed):

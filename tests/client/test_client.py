@@ -187,6 +187,7 @@ KINDS: dict[str, type[Typed]] = {
     "ExplanationAnswer": types.Explanation,
     "ExplanationSummary": types.DecisionSummary,
     "JobAnswer": types.Job,
+    "JobSummary": types.JobSummary,
     "KeyAnswer": types.Key,
     "ModelAnswer": types.Model,
     "ModelDetail": types.ModelVersions,

@@ -94,3 +94,12 @@ def test_the_settings_become_the_method_s() -> None:
     config = TrainSettings(preset="paper", effort=0.5, top_features=3).to_config("cuda:1")
     assert (config.device, config.top_features, config.queries) == ("cuda:1", 3, paper().queries)
     assert config.generator.epochs == 400
+
+
+def test_overrides_are_as_long_as_a_schema_s_changes_and_no_longer() -> None:
+    """They are kept for ever: 500 features with bounds and categories fit, 15 MB do not."""
+    change = {"direction": "up", "lower": 0.5, "upper": 100_000.25, "categories": [f"category-{n}" for n in range(10)]}
+    many = {"features": {f"feature-{number}": change for number in range(500)}}
+    assert TrainRequest(model="m", dataset_id=uuid4(), overrides=many).overrides == many
+    with pytest.raises(ValidationError, match="bytes as JSON, 200000 is the limit: name only what changes"):
+        TrainRequest(model="m", dataset_id=uuid4(), overrides={"features": {"income": {"note": "x" * 200_000}}})
