@@ -105,7 +105,7 @@ def test_our_containers_are_what_the_dockerfile_makes(name: str) -> None:
         assert compose.health_command_of(name) == ["recourse", "health", target]
 
 
-@pytest.mark.parametrize("name", OURS.keys() - {"secrets"})
+@pytest.mark.parametrize("name", sorted(OURS.keys() - {"secrets"}))
 def test_the_environment_is_made_of_settings(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     environment = compose.environment_of(name, {})
     known = {f"RECOURSE_{field.upper()}" for field in Settings.model_fields}
