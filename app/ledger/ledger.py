@@ -158,7 +158,7 @@ class Ledger:
             return _settlement(reservation.id, State.SETTLED, closed)
         row = self._find(reservation)
         if row is None or row.state == State.OPEN:
-            raise self._refusal(reservation, 0)
+            raise self._refusal(reservation, 0) or self._gone(reservation)
         return _settlement(reservation.id, State(row.state), row)
 
     def expire(self) -> list[Settlement]:
@@ -179,7 +179,7 @@ class Ledger:
         now = self._clock()
         owner = (reservation.tenant_id, reservation.id, reservation.fence)
         if not self._write(lambda connection: steps.renew_reservation(connection, *owner, now, now + self._lease)):
-            raise self._refusal(reservation, 0)
+            raise self._refusal(reservation, 0) or self._gone(reservation)
 
     def take_over(self, tenant_id: int, reservation_id: UUID) -> Reservation:
         """Become the owner of a crashed process's reservation; from now on the old owner can dispatch nothing."""
@@ -218,20 +218,22 @@ class Ledger:
     def _moved(self, reservation: Reservation, count: int) -> Reservation:
         """What the reservation has left, in the present period; the refusal, if its period is not what is over."""
         refusal = self._refusal(reservation, count)
-        if not isinstance(refusal, PeriodOver):
-            raise refusal
+        row = self._find(reservation)
+        if refusal is not None or row is None:
+            raise refusal or self._gone(reservation)
+        account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
         left = self.settle(reservation).released
-        return self.reserve(reservation.tenant_id, refusal.ensemble_id, left, following(reservation.id))
+        return self.reserve(reservation.tenant_id, account.ensemble_id, left, following(reservation.id))
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
 
-    def _refusal(self, reservation: Reservation, count: int) -> Exception:
-        """Why the guard did not find its row."""
+    def _refusal(self, reservation: Reservation, count: int) -> Exception | None:
+        """Why the guard did not find its row; None where only the reservation's period is over."""
         row = self._find(reservation)
         name = f"reservation {reservation.id}"
         if row is None:
-            return ReservationError(f"{name} does not exist for tenant {reservation.tenant_id}: make a new one")
+            return self._gone(reservation)
         if row.state != State.OPEN:
             return ReservationError(f"{name} is {row.state} since {row.closed_at.isoformat()}: make a new one")
         if row.fence != reservation.fence:
@@ -241,8 +243,12 @@ class Ledger:
             return QueryLimitError(f"{count} queries were asked for, but {left} of {row.amount} reserved remain: stop")
         if row.expires_at <= self._clock():
             return ReservationError(f"{name} is overdue since {row.expires_at.isoformat()}: make a new one")
-        account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
-        return PeriodOver(f"{name} is of the period {account.period_key}: make a new one", account.ensemble_id)
+        return None
+
+    @staticmethod
+    def _gone(reservation: Reservation) -> ReservationError:
+        owner = f"tenant {reservation.tenant_id}"
+        return ReservationError(f"reservation {reservation.id} does not exist for {owner}: make a new one")
 
     def _step(self, action: Callable[[Connection], T]) -> T:
         def run() -> T:
@@ -264,14 +270,6 @@ class Ledger:
                 return action(connection)
 
         return retry_database(run, self._patience)
-
-
-class PeriodOver(ReservationError):
-    """The reservation is as it should be, but of a period that has ended."""
-
-    def __init__(self, message: str, ensemble_id: int) -> None:
-        super().__init__(message)
-        self.ensemble_id = ensemble_id
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
