@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from threading import Event, Thread
 from uuid import UUID, uuid4
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from app.auth.keyring import open_keyring
 from app.db.engine import Database
@@ -26,16 +28,18 @@ from app.ensembles import directory
 from app.ensembles.bought import AnswerOwner
 from app.ensembles.directory import EnsembleDirectory, check_alike
 from app.ensembles.meter import EnsembleMeter
+from app.ensembles.metered import MeteredEnsemble
 from app.errors import ConflictError, NotFoundError, ReservationError
 from app.ledger import queries, steps
 from app.ledger.balance import Reservation, following
 from app.ledger.ledger import Ledger
-from app.train.request import Plan, TrainRequest
+from app.train.request import CHECK_SHARE, Plan, TrainRequest
 from models.data.schema import Schema, override_table
 from models.datasets.dataset import Splits
 from models.ensemble.local import EnsembleProgress, LocalEnsemble, train_local_ensemble
 from models.ensemble.recipes import MEMBER_NAMES, SHORTLISTS
 from models.errors import ArtifactError, QueryLimitError, RecourseError, SchemaError
+from models.evaluation.labels import LabelFit, draw_balanced, fit_labels
 from worker.context import JobStore, TrainingContext
 from worker.held_job import HeldJob
 from worker.progress import Progress
@@ -206,6 +210,44 @@ def dispatched_before(held: HeldJob, reservation: Reservation | None) -> int:
         return 0
     row = _find(held, reservation.id)
     return 0 if row is None else int(row.dispatched)
+
+
+def compare_with_labels(
+    context: TrainingContext, ensemble: str, plan: Plan, splits: Splits, asked: MeteredEnsemble, seed: int
+) -> tuple[dict[str, object], Plan]:
+    """Figures of each member beside held-out labels, and what is left to learn from; what else to know is logged.
+
+    What was bought before a crash is free. SchemaError where the order of the classes is clearly another.
+    """
+    if plan.unlabelled is None:
+        try:
+            found, plan = _fit_labels(plan, splits, asked, seed)
+        except QueryLimitError as error:
+            plan = replace(plan, unlabelled=str(error))
+    if plan.unlabelled is not None:
+        context.held.log(f"Not compared with the labels: {plan.unlabelled}.")
+        return {"skipped": plan.unlabelled}, plan
+    if (fault := found.fault(ensemble)) is not None:
+        raise SchemaError(fault)
+    for sentence in found.notices():
+        context.held.log(sentence)
+    return found.to_json(), plan
+
+
+def _fit_labels(plan: Plan, splits: Splits, asked: MeteredEnsemble, seed: int) -> tuple[LabelFit, Plan]:
+    """A doubt is settled with queries to learn from, one in CHECK_SHARE at most."""
+    records = np.concatenate([splits.validation.records, splits.test.records])
+    labels = np.concatenate([splits.validation.labels, splits.test.labels])
+    shares, count = np.bincount(labels) / len(labels), plan.measure.labelled
+    names, classes = asked.member_names, splits.encoder.schema.classes
+
+    def fit(rows: NDArray[np.intp]) -> LabelFit:
+        return fit_labels(names, classes, asked.predict_proba(records[rows]), labels[rows], shares, seed)
+
+    found, more = fit(draw_balanced(labels, count, seed)), min(count, plan.queries // CHECK_SHARE)
+    if not found.doubtful:
+        return found, plan
+    return fit(draw_balanced(labels, count + more, seed)), replace(plan, queries=plan.queries - more)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from models.training.train import train
 from worker.context import TrainingContext
 from worker.ensemble import (
     BlackBoxes,
+    compare_with_labels,
     dispatched_before,
     ensure_local,
     find_registered,
@@ -143,7 +144,12 @@ def run_training(context: TrainingContext) -> UUID:
             left = 0 if reservation is None else reservation.amount - before
             asked = boxes.meter.open(left, reservation=reservation)
             context.progress.queries = lambda: before + asked.charged
+            labels = None
+            if registered is not None:
+                labels, plan = compare_with_labels(context, registered.name, plan, splits, asked, request.seed)
             product = _make(context, request, plan, splits, boxes, asked)
+            if labels is not None:
+                product.metrics["labels"] = labels
             context.progress.show("publish")
             version_id = publish(context.held, context.store, job.model_name, request.activate, product)
     if (last := present()) is not None:

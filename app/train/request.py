@@ -29,6 +29,8 @@ MOST_SEED = 2**31 - 1
 """scikit-learn takes no larger one."""
 ORACLE_RECORDS, MOST_ORACLE_RECORDS = 10, 200
 QUERIES_EACH = MeasureConfig().queries_each
+LABELLED_RECORDS, LEAST_LABELLED = 60, 20
+"""Labelled records that a registered ensemble is asked about; fewer than the second tell too little to be paid for."""
 
 
 LOCAL_ONLY = ("members", "mode")
@@ -169,20 +171,22 @@ class TrainRequest(TrainSettings):
 
 
 CHECK_SHARE = 10
-"""Of a limit that the user sets, at most one query in so many goes into the checks."""
+"""Of a limit that the user sets, at most one query in so many goes into the checks, and one into labelled records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a job's queries are for: at most `queries` records are bought to learn from, the others measure.
 
-    skipped says why there is no comparison with the oracle although one was asked for.
+    skipped says why there is no comparison with the oracle although one was asked for, unlabelled why a registered
+    ensemble is not compared with the labels.
     """
 
     config: Config
     queries: int
     measure: MeasureConfig
     skipped: str | None = None
+    unlabelled: str | None = None
 
     @property
     def total(self) -> int:
@@ -195,16 +199,23 @@ class Plan:
 def make_plan(request: TrainRequest, device: str) -> Plan:
     """Learning comes first: the comparison with the oracle is left out where the limit has no room for it."""
     config = request.to_config(device)
-    measure = MeasureConfig(oracle_records=request.compared)
+    labelled = 0 if request.ensemble is None else LABELLED_RECORDS
+    measure = MeasureConfig(oracle_records=request.compared, labelled=labelled)
     if request.queries is None:
         return Plan(config, config.queries, measure)
-    least = config.queries + measure.queries
-    measure = replace(measure, checks=min(measure.checks, request.queries // CHECK_SHARE))
+    least, share = config.queries + measure.queries, request.queries // CHECK_SHARE
+    measure = replace(measure, checks=min(measure.checks, share), labelled=min(labelled, share))
+    unlabelled = None
+    if labelled and share < LEAST_LABELLED:
+        measure = replace(measure, labelled=0)
+        fact = f"a tenth of the job's {request.queries} queries is fewer than {LEAST_LABELLED}"
+        unlabelled = f"{fact}; allow it {LEAST_LABELLED * CHECK_SHARE} or more"
     left = request.queries - measure.queries
     if left >= config.queries:
-        return Plan(config.within_queries(left), left, measure)
-    left = request.queries - measure.checks
-    plan = Plan(config.within_queries(left), left, replace(measure, oracle_records=0))
+        return Plan(config.within_queries(left), left, measure, unlabelled=unlabelled)
+    alone = replace(measure, oracle_records=0)
+    left = request.queries - alone.queries
+    plan = Plan(config.within_queries(left), left, alone, unlabelled=unlabelled)
     if not request.compared:
         return plan
     compared = request.compared * measure.queries_each

@@ -51,7 +51,7 @@ def _check(connection: Connection, tenant_id: int, request: TrainRequest, max_qu
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     _check_label(dataset, request.label)
     _check_features(dataset, request)
-    _check_ensemble(connection, tenant_id, request.model, request.ensemble)
+    _check_classes(dataset, request.label, _check_ensemble(connection, tenant_id, request.model, request.ensemble))
     # Requests that come at once are counted one after the other.
     lock_tenant(connection, tenant_id)
     waiting = jobs.count_unfinished(connection, tenant_id)
@@ -100,13 +100,26 @@ def check_budget(database: Database, ledger: Ledger, settings: Settings, tenant_
         raise QueryLimitError(f"{fact}: allow it fewer with `queries`, or have RECOURSE_DEFAULT_BUDGET raised")
 
 
-def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ensemble: str | None) -> None:
-    """A registered ensemble must be there; a trained one is kept under the model's name, which must be free for it."""
+def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ensemble: str | None) -> AnyRow | None:
+    """The registered ensemble, which must be there; a trained one is kept under the model's name, free for it."""
     found = directory.find_ensemble(connection, tenant_id, ensemble or model_name)
     if ensemble is not None and (found is None or found.kind != "remote"):
         raise NotFoundError(f"there is no registered ensemble '{ensemble}'")
     if ensemble is None and found is not None and found.kind != "local":
         raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
+    return None if ensemble is None else found
+
+
+def _check_classes(dataset: AnyRow, label: str | None, ensemble: AnyRow | None) -> None:
+    """The upload counted the classes of its own label; those of another one, the training looks at."""
+    if ensemble is None or not dataset.class_counts or label not in (None, dataset.label):
+        return
+    if set(dataset.class_counts) != set(ensemble.classes):
+        ours, theirs = ", ".join(dataset.class_counts), ", ".join(ensemble.classes)
+        raise ConflictError(
+            f"the labels of data set '{dataset.name}' are {ours}, the classes of ensemble '{ensemble.name}' {theirs}: "
+            "register it again, as a new version, with those labels, in the order of its probabilities"
+        )
 
 
 def cancel(database: Database, ledger: Ledger, store: ArtifactStore, tenant_id: int, job_id: UUID) -> AnyRow:

@@ -13,6 +13,7 @@ class MeasureConfig:
     records           held-out records that are explained, those where the surrogate expects less agreement than
     refused           this first
     checks            answers that are put to the ensemble, so that the figures are measured ones
+    labelled          labelled records that a registered ensemble is asked about first: do its classes fit the labels?
     oracle_records    records that are compared with the oracle; for each of them
     verified_queries  is what verified search may ask, and
     oracle_queries    what the oracle may: nearly as many as it asks on the loans when nothing bounds it
@@ -22,6 +23,7 @@ class MeasureConfig:
     records: int = 200
     refused: float = 0.5
     checks: int = 50
+    labelled: int = 0
     oracle_records: int = 10
     verified_queries: int = 10
     oracle_queries: int = 100
@@ -35,7 +37,7 @@ class MeasureConfig:
     @property
     def queries(self) -> int:
         """The most that all of it takes."""
-        return self.checks + self.oracle_records * self.queries_each
+        return self.labelled + self.checks + self.oracle_records * self.queries_each
 
 
 @dataclass(frozen=True, slots=True)

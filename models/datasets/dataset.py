@@ -89,6 +89,8 @@ def split_frame(schema: Schema, frame: pd.DataFrame, seed: int) -> Splits:
         columns = ", ".join(map(str, frame.columns))
         raise DataError(f"There is no label column '{schema.label}'; the columns are {columns}.")
     records, labels = to_records(schema, frame), labels_to_codes(schema, frame[schema.label])
+    if lacking := [name for code, name in enumerate(schema.classes) if code not in labels]:
+        raise DataError(f"No row has the label {', '.join(lacking)}; the classes are {', '.join(schema.classes)}.")
     parts = split(labels, seed)
     training, validation, test = (
         Labelled(records[rows], labels[rows]) for rows in (parts.train, parts.validation, parts.test)

@@ -50,7 +50,7 @@ function versionTable(model, inside) {
 const confirmed = (version) => version.metrics?.verified ? percent(version.metrics.verified.agreement) : "not asked";
 
 function fill(inside, version, model) {
-  const { expected, verified, members, queries, rows, beside_oracle: beside } = version.metrics || {};
+  const { expected, verified, members, labels, queries, rows, beside_oracle: beside } = version.metrics || {};
   const facts = [];
   if (verified) {
     facts.push(["The models themselves agree", percent(verified.agreement)], ["All of them agree", percent(verified.unanimous)]);
@@ -69,7 +69,7 @@ function fill(inside, version, model) {
     ...besideOracle(beside), ...fixed(version.schema),
     make("div", { class: "columns" }, make("div", {}, make("h3", {}, "What certainty costs the applicant"),
       make("p", { class: "hint" }, "Further right is a larger change; further up, more of the models accept."), make("ul", { class: "key", "aria-hidden": "true" }), chart),
-    make("div", {}, make("h3", {}, "The lender's models"), memberTable(members))));
+    make("div", {}, make("h3", {}, "The lender's models"), memberTable(members ?? labels?.accuracy, labels?.auc), ...besideLabels(labels))));
   if (version.frontier?.length) draw(chart, () => frontier(version.frontier, beside));
   else say(chart, "This version has no measured frontier.");
 }
@@ -97,10 +97,16 @@ function fixed(schema) {
   return lines.length ? [make("h3", {}, "What no answer changes"), ...lines] : [];
 }
 
-function memberTable(members) {
+function besideLabels(labels) {
+  if (!labels) return [];
+  if (labels.skipped) return [make("p", { class: "muted" }, `They were not compared with the labels: ${labels.skipped}.`)];
+  return [make("p", { class: "hint" }, `On ${number(labels.records)} labelled records; an AUC of 0.5 is chance.`), ...labels.notices.map((notice) => make("p", { class: "advice" }, notice))];
+}
+
+function memberTable(members, auc) {
   if (!members || !Object.keys(members).length) return make("p", { class: "muted" }, "They belong to the lender; we know only their answers.");
-  const rows = Object.entries(members).map(([name, right]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, percent(right))));
-  return make("table", {}, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Model"), make("th", { scope: "col", class: "number" }, "Right on unseen rows"))), make("tbody", {}, rows));
+  const rows = Object.entries(members).map(([name, right]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, percent(right)), auc ? make("td", { class: "number" }, auc[name].toFixed(2)) : null));
+  return make("table", {}, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Model"), make("th", { scope: "col", class: "number" }, "Right on unseen rows"), auc ? make("th", { scope: "col", class: "number" }, "AUC") : null)), make("tbody", {}, rows));
 }
 
 function frontier(points, beside) {

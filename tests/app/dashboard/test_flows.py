@@ -185,6 +185,9 @@ def test_the_quality_of_a_version_stands_beside_the_oracle(page: Page, house: Ho
     assert lines.nth(2).inner_text().split("\t") == ["Oracle, up to 100 questions", "100%", "100%", "2.07"]
     expect(page.get_by_text("0.91 times as large a change")).to_be_visible()
     expect(page.get_by_text("Protected, never suggested: Age, Sex, Dependents.")).to_be_visible()
+    expect(page.get_by_role("row", name="knn")).to_contain_text("0.81")
+    expect(page.get_by_text("On 60 labelled records; an AUC of 0.5 is chance.")).to_be_visible()
+    expect(page.get_by_text("'knn' answers 0 or 1, never a probability")).to_be_visible()
 
 
 def test_roll_back_and_forth(page: Page, house: House) -> None:

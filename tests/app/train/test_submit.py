@@ -95,6 +95,31 @@ def test_what_is_refused_at_once(database: Database, customer: Customer, request
     ask("loans", changed(request_, label="income"))
 
 
+def test_labels_that_are_not_the_ensemble_s_classes_are_refused_at_once(
+    database: Database, customer: Customer, request_: TrainRequest
+) -> None:
+    """In any order: which one is right, the training sees."""
+    counted = NewDataset("applications", "datasets/y", "0" * 64, 9, "decision", {}, {"yes": 5, "no": 4})
+    dataset_id, tenant_id = uuid4(), customer.tenant_id
+    with database.writing() as connection:
+        service.add_dataset(connection, tenant_id, dataset_id, counted, utc_now())
+        for name, classes in {"same": ["yes", "no"], "turned": ["no", "yes"], "other": ["0", "1"]}.items():
+            ensemble_id = directory.add_ensemble(connection, tenant_id, name, "1", utc_now())
+            directory.describe_remote(connection, tenant_id, ensemble_id, "1", {"classes": classes}, [], None)
+    wanted = changed(request_, dataset_id=dataset_id)
+    for name in ("same", "turned", "other"):
+        ensemble = database.read(directory.find_ensemble, tenant_id, name)
+        assert ensemble is not None
+        Ledger(database).set_limit(tenant_id, ensemble.id, 10_000)
+    for name in ("same", "turned"):
+        assert submit(database, tenant_id, changed(wanted, ensemble=name)).state == "queued"
+    with pytest.raises(
+        ConflictError, match=r"'applications' are .*yes.*, the classes of ensemble 'other' 0, 1: register"
+    ):
+        submit(database, tenant_id, changed(wanted, ensemble="other"))
+    assert submit(database, tenant_id, changed(wanted, ensemble="other", label="decision2")).state == "queued"
+
+
 def test_a_training_over_the_budget_is_refused_at_once_and_one_that_fits_is_not(
     database: Database, customer: Customer, request_: TrainRequest
 ) -> None:
