@@ -16,6 +16,8 @@ from app.explain.contract import Explainer
 from app.explain.decisions import DecisionWriter
 from app.explain.service import ExplainService
 from app.idempotency import IdempotentRequests
+from app.ledger.chain import ChainKey
+from app.ledger.chain_check import begin_chains
 from app.ledger.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
@@ -74,7 +76,9 @@ def gather(
 ) -> Resources:
     """The resources of one process."""
     keyring = open_keyring(settings, database)
-    ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
+    chain_key = ChainKey(keyring.ledger_secret)
+    begin_chains(database, chain_key)
+    ledger = Ledger(database, chain_key, lease=timedelta(seconds=settings.budget_lease_seconds))
     ensembles = EnsembleDirectory(settings, database, ledger, keyring)
     # Threads of their own wait for remote black boxes: not those that everything else needs.
     asking = SharedThreads(ASKING_AT_ONCE)

@@ -31,6 +31,7 @@ from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
+from tests.app.ledger import CHAIN_KEY
 from tests.servers.postgres import new_database, own_postgres
 
 RESULTS = Path(__file__).parent / "results"
@@ -158,7 +159,7 @@ def _client(
 def _taker(stage: Stage, way: str) -> Iterator[Callable[[int], None]]:
     """A function that takes one unit from a budget, in one of the three ways."""
     database = open_database(stage.url(way), pool_size=1)
-    ledger = Ledger(database)
+    ledger = Ledger(database, CHAIN_KEY)
     statement = text(GUARDED.format(":budget"))
     raw = database.engine.raw_connection()
 
@@ -200,14 +201,14 @@ def _prepared(stage: Stage) -> Stage:
                 directory.add_ensemble(connection, tenant_id, f"ensemble {n}", "1", utc_now()) for n in range(BUDGETS)
             ]
         for ensemble_id in made:
-            Ledger(database).set_limit(tenant_id, ensemble_id, LIMIT)
+            Ledger(database, CHAIN_KEY).set_limit(tenant_id, ensemble_id, LIMIT)
         database.close()
     return stage
 
 
 def _check_books(stage: Stage) -> None:
     database = open_database(stage.ledger_url)
-    contradictions = check_ledger(database)
+    contradictions = check_ledger(database, CHAIN_KEY)
     database.close()
     if contradictions:
         raise RuntimeError(contradictions[0])

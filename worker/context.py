@@ -12,7 +12,9 @@ from functools import partial
 import structlog
 
 from app.artifacts import ArtifactStore, open_store
+from app.auth.keyring import open_keyring
 from app.db.engine import Database
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from app.train.jobs import job_folder
@@ -89,6 +91,8 @@ def open_context(
     settings: Settings, database: Database, held: HeldJob, should_stop: Callable[[], bool]
 ) -> TrainingContext:
     store = open_store(settings)
-    ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds), patience=PATIENCE)
+    lease = timedelta(seconds=settings.budget_lease_seconds)
+    chain_key = ChainKey(open_keyring(settings, database).ledger_secret)
+    ledger = Ledger(database, chain_key, lease=lease, patience=PATIENCE)
     files, progress = JobStore(store, held), Progress(held, should_stop)
     return TrainingContext(settings, database, ledger, store, held, files, progress, should_stop)

@@ -19,9 +19,11 @@ from pathlib import Path
 import structlog
 
 from app.artifacts import open_store
+from app.auth.keyring import open_keyring
 from app.db.engine import Database, retry_database
 from app.db.tables import AnyRow, utc_now
 from app.errors import LedgerUnavailableError, LostLeaseError
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.settings import Settings
 from app.train import jobs
@@ -48,7 +50,10 @@ class Supervisor:
 
     def __init__(self, settings: Settings, database: Database, should_stop: Callable[[], bool]) -> None:
         self._settings, self._database, self._should_stop = settings, database, should_stop
-        self._ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds), patience=PATIENCE)
+        lease = timedelta(seconds=settings.budget_lease_seconds)
+        self._ledger = Ledger(
+            database, ChainKey(open_keyring(settings, database).ledger_secret), lease=lease, patience=PATIENCE
+        )
         self._lease = timedelta(seconds=settings.job_lease_seconds)
         self._full_until = 0.0
         self._name = f"{socket.gethostname()}:{os.getpid()}"

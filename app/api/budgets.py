@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.api.dependencies import (
     AdminCaller,
@@ -27,6 +27,7 @@ from app.ensembles.budgets import NamedBalance
 from app.fields import Body, NameInPath
 from app.ledger.ledger import MOST_QUERIES
 from app.ledger.queries import Step
+from app.ledger.steps import MOST_REASON
 
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=["2026-01-01T00:00:00Z"])]
@@ -78,12 +79,29 @@ class BudgetAnswer(BaseModel):
     remaining: int
 
 
+class CorrectionBody(Body):
+    """Queries to give back or to add, and why. No entry of the ledger is changed: this becomes one more."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queries": -32, "reason": "the models were down", "reverses": 19}]}
+    )
+
+    queries: int = Field(
+        ge=-MOST_QUERIES, le=MOST_QUERIES, description="Below 0 gives used queries back, above 0 adds some; never 0."
+    )
+    reason: str = Field(min_length=1, max_length=MOST_REASON, description="Why; it stays in the ledger.")
+    reverses: int | None = Field(
+        None, ge=1, lt=2**63, description="The entry of this ledger that it takes back, in full or in part."
+    )
+
+
 class UsagePointAnswer(BaseModel):
-    """Queries asked in the step that begins at `at`, and in all since the series began."""
+    """Queries asked in the step that begins at `at`, and in all since the series began; what was corrected in it."""
 
     at: datetime
     dispatched: int
     total: int
+    corrected: int = Field(0, description="What admins added to the used queries in the step; below 0: gave back.")
 
 
 class UsageAnswer(BaseModel):
@@ -97,7 +115,7 @@ class UsageAnswer(BaseModel):
                     "step": "day",
                     "since": "2026-01-01T00:00:00Z",
                     "until": "2026-01-31T00:00:00Z",
-                    "points": [{"at": "2026-01-30T00:00:00Z", "dispatched": 211, "total": 211}],
+                    "points": [{"at": "2026-01-30T00:00:00Z", "dispatched": 211, "total": 211, "corrected": -32}],
                 }
             ]
         }
@@ -108,6 +126,10 @@ class UsageAnswer(BaseModel):
     since: datetime
     until: datetime
     points: list[UsagePointAnswer]
+
+
+def _as_hex(mac: bytes | str | None) -> str | None:
+    return mac.hex() if isinstance(mac, bytes) else mac
 
 
 class EntryAnswer(BaseModel):
@@ -128,6 +150,11 @@ class EntryAnswer(BaseModel):
                     "reserved": 0,
                     "dispatched": 32,
                     "used": 0,
+                    "reason": None,
+                    "made_by": None,
+                    "reverses": None,
+                    "number": 17,
+                    "mac": "9f2c6d0f6b0c4f5ea5d7c110a1f6f0f49f2c6d0f6b0c4f5ea5d7c110a1f6f0f4",
                 }
             ]
         },
@@ -143,6 +170,13 @@ class EntryAnswer(BaseModel):
     reserved: int
     dispatched: int
     used: int
+    reason: str | None = Field(description="Why it was corrected; of corrections alone.")
+    made_by: str | None = Field(description="Who corrected it.")
+    reverses: int | None = Field(description="The entry that a correction takes back.")
+    number: int | None = Field(description="Its place in the chain of its period; null from before there were chains.")
+    mac: Annotated[str | None, BeforeValidator(_as_hex)] = Field(
+        description="The keyed hash over what stands before it and over itself; `recourse budget check` verifies it."
+    )
 
 
 router = APIRouter(prefix="/budgets", tags=["budgets"], route_class=KeyedRoute)
@@ -171,6 +205,21 @@ def put(
     """
     wanted = body.limit, body.period, body.restart
     return _shown(budgets.set_budget(database, ledger, caller.tenant_id, ensemble, *wanted))
+
+
+@router.post(
+    "/{ensemble}/corrections", operation_id="correct_budget", status_code=201, responses=problems(*WITH_BODY, 404, 409)
+)
+def correct(
+    ensemble: NameInPath, body: CorrectionBody, caller: AdminCaller, database: DatabaseDep, ledger: LedgerDep
+) -> BudgetAnswer:
+    """Correct what is used in the present period, by an entry of its own with a reason; nothing is edited.
+
+    No more can be given back than is used, and nothing is added above the limit: raise the limit first. An entry can be
+    taken back in parts, never by more than it added. Else the answer is a 409.
+    """
+    wanted = body.queries, body.reason, body.reverses
+    return _shown(budgets.correct(database, ledger, caller.tenant_id, caller.key_id, ensemble, *wanted))
 
 
 @router.get("/{ensemble}/usage", operation_id="show_usage", responses=problems(404, 413))

@@ -42,6 +42,8 @@ class Keyring:
     def __init__(self, secret: bytes) -> None:
         self._hash = hmac.digest(secret, b"recourse api keys", "sha256")
         self.check_value = hmac.digest(secret, b"recourse check of the secret", "sha256").hex()
+        self.ledger_secret = hmac.digest(secret, b"recourse ledger", "sha256")
+        """What the chain over the ledger is keyed with; see app/ledger/chain.py."""
         self._fernet = Fernet(_fernet_key(secret))
 
     def make(self) -> NewKey:

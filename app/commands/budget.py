@@ -1,39 +1,101 @@
 """`recourse budget`: what is left, and whether the books are right."""
 
+import getpass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.auth import queries
+from app.auth.keyring import open_keyring
+from app.auth.queries import find_tenant
 from app.commands.operate import opened
-from app.db.engine import Database
+from app.db.engine import Database, allow_time
 from app.db.ledger_tables import Period
+from app.db.tables import utc_now
 from app.ensembles import directory
-from app.errors import NotFoundError
-from app.ledger.audit import check_ledger as contradictions
-from app.ledger.audit import ledger_csv
+from app.errors import NotFoundError, UnknownBudgetError
+from app.ledger.audit import audit_ledger, ledger_csv
+from app.ledger.chain import ChainKey
+from app.ledger.chain_check import ChainEnd, anchor_budget
 from app.ledger.ledger import Ledger
+from app.ledger.steps import MOST_REASON, Correction
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 
 
+NOTED = re.compile(r"account (\d+): number (\d+), MAC ([0-9a-f]*)")
+Reason = Annotated[str, typer.Option(help="Why; it is kept in the ledger.")]
+
+
+@contextmanager
+def opened_ledger() -> Iterator[tuple[Database, ChainKey, Ledger]]:
+    """The database, and its ledger with the secret of these settings."""
+    with opened() as (settings, database):
+        key = ChainKey(open_keyring(settings, database).ledger_secret)
+        yield database, key, Ledger(database, key)
+
+
 @app.command()
-def check() -> None:
-    """Prove that the ledger's sums equal the rows; exit 1 and name each difference if they do not."""
-    with opened() as (_, database):
-        found = contradictions(database)
-    for contradiction in found:
+def check(
+    noted: Annotated[
+        Path | None, typer.Option(help="What an earlier check printed: each chain must still have what it had then.")
+    ] = None,
+) -> None:
+    """Prove that the sums equal the rows and the chains hold; exit 1 and name each difference if they do not.
+
+    Note what it prints outside the database: whoever owns that can put an older state back.
+    """
+    earlier = NOTED.findall("" if noted is None else noted.read_text(encoding="utf-8"))
+    with opened_ledger() as (database, key, _):
+        found = audit_ledger(database, key, [ChainEnd(int(one), int(number), mac) for one, number, mac in earlier])
+    for end in found.chains:
+        typer.echo(f"account {end.account_id}: number {end.number}, MAC {end.mac}; it holds from entry {end.since} on")
+    for contradiction in found.contradictions:
         typer.echo(contradiction)
-    if found:
+    if found.contradictions:
         raise typer.Exit(1)
-    typer.echo("The ledger's sums equal the rows.")
+    typer.echo("The ledger's sums equal the rows, and its chains hold.")
+
+
+@app.command()
+def correct(
+    tenant: str,
+    ensemble: str,
+    queries: Annotated[int, typer.Option(help="Below 0 gives used queries back, above 0 adds some.")],
+    reason: Reason,
+    reverses: Annotated[int | None, typer.Option(help="The entry of the ledger that this takes back.")] = None,
+) -> None:
+    """Correct what is used in the present period by an entry of its own; no entry is ever changed."""
+    with opened_ledger() as (database, _, ledger):
+        correction = Correction(queries, reason, _operator(), reverses)
+        balance = ledger.correct(*_ids(database, tenant, ensemble), correction)
+    typer.echo(f"{balance.used} queries used in period {balance.period_key}, {balance.remaining} left")
+
+
+@app.command("begin-chain")
+def begin_chain(tenant: str, ensemble: str, reason: Reason) -> None:
+    """Begin a new chain over a budget's ledger as it is now: after the secret was lost, or an audit has ended.
+
+    What is wrong with the old chain can no longer be shown afterwards.
+    """
+    if not 0 < len(reason) <= MOST_REASON:
+        raise typer.BadParameter(f"a reason has 1 to {MOST_REASON} characters", param_hint="--reason")
+    with opened_ledger() as (database, key, _), database.writing() as connection:
+        allow_time(connection)
+        count = anchor_budget(connection, key, *_ids(database, tenant, ensemble), utc_now(), reason, _operator())
+    if not count:
+        raise UnknownBudgetError(f"{tenant!r} has set no budget for {ensemble!r}: set a limit first")
+    typer.echo(f"{count} accounts have a new chain; what was there before it is covered as it is")
 
 
 @app.command()
 def show(tenant: str, ensemble: str) -> None:
     """Print the limit and what is used, reserved and left of it."""
-    with opened() as (_, database):
-        balance = Ledger(database).balance(*_ids(database, tenant, ensemble))
+    with opened_ledger() as (database, _, ledger):
+        balance = ledger.balance(*_ids(database, tenant, ensemble))
     until = f" until {balance.period_ends.isoformat()}" if balance.period_ends is not None else ""
     typer.echo(
         f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}{until}: "
@@ -50,8 +112,8 @@ def set_limit(
     restart: Annotated[bool, typer.Option("--restart", help="Let another period count anew.")] = False,
 ) -> None:
     """Set the limit; below what is used it stops new reservations, and nothing is lost."""
-    with opened() as (_, database):
-        balance = Ledger(database).set_limit(*_ids(database, tenant, ensemble), limit, period, restart)
+    with opened_ledger() as (database, _, ledger):
+        balance = ledger.set_limit(*_ids(database, tenant, ensemble), limit, period, restart)
     typer.echo(f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}")
 
 
@@ -66,15 +128,19 @@ def export(tenant: str, ensemble: str) -> None:
 @app.command()
 def expire() -> None:
     """Close the reservations of crashed processes: charge what they dispatched, release the rest."""
-    with opened() as (_, database):
-        closed = Ledger(database).expire()
+    with opened_ledger() as (_, _, ledger):
+        closed = ledger.expire()
     charged, released = sum(s.dispatched for s in closed), sum(s.released for s in closed)
     typer.echo(f"{len(closed)} reservations expired: {charged} queries charged, {released} released")
 
 
+def _operator() -> str:
+    return f"operator {getpass.getuser()}"
+
+
 def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
     with database.reading() as connection:
-        tenant_id = queries.find_tenant(connection, tenant)
+        tenant_id = find_tenant(connection, tenant)
         if tenant_id is None:
             raise NotFoundError(f"there is no tenant {tenant!r}: check the name")
         row = directory.find_ensemble(connection, tenant_id, ensemble)

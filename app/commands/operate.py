@@ -14,9 +14,12 @@ from typing import Annotated
 import typer
 
 from app.artifacts import keep_private
+from app.auth.keyring import open_keyring
 from app.commands.console import notes
 from app.db import migrations
 from app.db.engine import Database, open_database, told_to_operator
+from app.ledger.chain import ChainKey
+from app.ledger.chain_check import begin_chains, is_unchained
 from app.settings import ONE_THREAD, Settings, unknown_names
 
 SECONDS = 8.0
@@ -86,10 +89,13 @@ def health(
 
 def migrate() -> None:
     """Bring the database of RECOURSE_DATABASE_URL (else SQLite in RECOURSE_VAR_DIR) to the newest revision."""
-    with opened() as (_, database):
+    with opened() as (settings, database):
         before = migrations.current_revision(database)
         migrations.upgrade(database)
         typer.echo(f"{before or 'empty'} -> {migrations.current_revision(database)}")
+        if database.read(is_unchained):
+            begun = begin_chains(database, ChainKey(open_keyring(settings, database).ledger_secret))
+            typer.echo(f"the ledger's chains begin: {begun} accounts are anchored as they are")
 
 
 def worker(only: Annotated[Part | None, typer.Option(help="Do only this; by default both.")] = None) -> None:

@@ -14,6 +14,7 @@ from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import AnyRow, Role, utc_now
 from app.errors import ConflictError, NotFoundError
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.train import jobs
 from app.train import service as training
@@ -52,7 +53,8 @@ def disable(name: str) -> None:
         with database.writing() as connection:
             queries.disable_tenant(connection, tenant_id, utc_now())
             unfinished = jobs.list_unfinished(connection, tenant_id)
-        parts = database, Ledger(database), open_store(settings)
+        ledger = Ledger(database, ChainKey(open_keyring(settings, database).ledger_secret))
+        parts = database, ledger, open_store(settings)
         for job_id in unfinished:
             training.cancel(*parts, tenant_id, job_id)
     typer.echo(f"{name} is disabled; {len(unfinished)} trainings are cancelled")
@@ -128,7 +130,8 @@ def accept_new_secret() -> None:
     typer.echo(
         f"{revoked} keys are revoked. The next `recourse serve` lets the admin key in VAR_DIR/admin.key work again for "
         "the default tenant, or makes one; for other tenants run `recourse key make TENANT NAME --role admin`. "
-        "Register remote ensembles that need credentials anew."
+        "Register remote ensembles that need credentials anew. The chains over the ledger cannot be checked "
+        "with the new secret: run `recourse budget begin-chain TENANT ENSEMBLE` for each budget."
     )
 
 

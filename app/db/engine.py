@@ -142,6 +142,26 @@ class Database:
         """A connection for exactly one `Guarded` step: on Postgres one statement, which needs no BEGIN and COMMIT."""
         return self.stepper.begin() if self.stepper.dialect.name == "sqlite" else self.stepper.connect()
 
+    @contextmanager
+    def holding(self) -> Iterator[Connection]:
+        """A connection for a step that first has to look at the row which it will change, and holds it meanwhile."""
+        if self.stepper.dialect.name == "sqlite":
+            with self.stepper.begin() as connection:
+                yield connection
+            return
+        with self.stepper.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                # These connections are not reset when they are given back.
+                try:
+                    connection.exec_driver_sql("ROLLBACK")
+                except Exception:
+                    connection.invalidate()
+                raise
+
     def check(self, query: Callable[[Connection], T]) -> T:
         """What a query of the health checks finds, however busy all other connections are."""
         with self.checker.begin() as connection:

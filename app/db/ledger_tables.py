@@ -51,6 +51,8 @@ class EntryType(StrEnum):
     DISPATCH = "dispatch"
     SETTLE = "settle"
     EXPIRE = "expire"
+    CORRECT = "correct"
+    ANCHOR = "anchor"
 
 
 class EnsembleRow(Tables):
@@ -92,6 +94,8 @@ class Budget(Tables):
     ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
     period: Mapped[str] = mapped_column(String(10))
     query_limit: Mapped[int] = mapped_column(BIG_ID)
+    accounts_seal: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    """Which accounts there are; see app/ledger/chain.py."""
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
@@ -120,6 +124,11 @@ class Account(Tables):
     ceiling: Mapped[int] = mapped_column(BIG_ID)
     used: Mapped[int] = mapped_column(BIG_ID)
     reserved: Mapped[int] = mapped_column(BIG_ID)
+    chain_number: Mapped[int] = mapped_column(BIG_ID, server_default="0")
+    chain_head: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    """Behind the newest entry; None before the chain has begun."""
+    chain_key: Mapped[str | None] = mapped_column(String(16))
+    """The id of the key that the chain began with."""
 
 
 class ReservationRow(Tables):
@@ -155,7 +164,7 @@ class LedgerEntry(Tables):
 
     __tablename__ = "ledger_entries"
     __table_args__ = (
-        CheckConstraint("kind IN ('open', 'limit', 'reserve', 'dispatch', 'settle', 'expire')", name="kind_known"),
+        CheckConstraint(f"kind IN ({', '.join(repr(kind.value) for kind in EntryType)})", name="kind_known"),
         Index("ix_ledger_entries_account", "account_id", "at"),
     )
 
@@ -169,6 +178,14 @@ class LedgerEntry(Tables):
     reserved: Mapped[int] = mapped_column(BIG_ID)
     dispatched: Mapped[int] = mapped_column(BIG_ID)
     used: Mapped[int] = mapped_column(BIG_ID)
+    number: Mapped[int | None] = mapped_column(BIG_ID)
+    """Its place in the account's chain; None for what was written before there were chains."""
+    mac: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    reason: Mapped[str | None] = mapped_column(String(500))
+    made_by: Mapped[str | None] = mapped_column(String(200))
+    """Who corrected, and why; others have neither."""
+    reverses: Mapped[int | None] = mapped_column(BIG_ID)
+    """The entry that a correction takes back."""
 
 
 class BoughtAnswer(Tables):

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
+from app.auth.queries import find_key
 from app.db.engine import Database
 from app.db.ledger_tables import Period
 from app.db.paging import PageOrder, RowPage, found
@@ -15,6 +17,7 @@ from app.ledger.audit import UsagePoint, ledger_csv, usage_series
 from app.ledger.balance import Balance
 from app.ledger.ledger import Ledger
 from app.ledger.queries import Step
+from app.ledger.steps import Correction
 from models.errors import ConfigError
 
 MOST_POINTS = 2_000
@@ -57,6 +60,23 @@ def set_budget(
 ) -> NamedBalance:
     ensemble = find_ensemble(database, tenant_id, name)
     return NamedBalance(name, ledger.set_limit(tenant_id, ensemble.id, limit, period, restart))
+
+
+def correct(
+    database: Database,
+    ledger: Ledger,
+    tenant_id: int,
+    key_id: UUID,
+    name: str,
+    count: int,
+    reason: str,
+    reverses: int | None,
+) -> NamedBalance:
+    """Correct the used queries, in the name of a key."""
+    ensemble = find_ensemble(database, tenant_id, name)
+    key = database.read(find_key, tenant_id, key_id)
+    made_by = f"key {key_id}" if key is None else f"key {key_id} ({key.name})"
+    return NamedBalance(name, ledger.correct(tenant_id, ensemble.id, Correction(count, reason, made_by, reverses)))
 
 
 def show_usage(

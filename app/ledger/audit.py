@@ -1,7 +1,7 @@
 """For auditors: proof that the ledger's sums equal its rows, the ledger as CSV, and how a budget was used over time."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
@@ -12,13 +12,29 @@ from sqlalchemy import Connection, func, select
 from app.db.engine import Database
 from app.db.ledger_tables import Account, EntryType, LedgerEntry, ReservationRow, State
 from app.db.tables import AnyRow
-from app.ledger.queries import Step, dispatched_by_step, entries_between, newest_entry, sums_by_account
+from app.ledger.chain import ChainKey
+from app.ledger.chain_check import ChainEnd, check_chains
+from app.ledger.queries import Step, entries_between, newest_entry, queries_by_step, sums_by_account
 
 
-def check_ledger(database: Database) -> list[str]:
-    """One sentence for each contradiction, over all tenants; empty if the books are right."""
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One sentence for each contradiction, over all tenants, none if the books are right; and where each chain ends."""
+
+    contradictions: list[str]
+    chains: list[ChainEnd]
+
+
+def audit_ledger(database: Database, key: ChainKey, noted: Sequence[ChainEnd] = ()) -> Audit:
+    """The sums and the chains, of one state of the database; `noted`: ends of chains that an earlier audit gave."""
     with database.reading(long=True) as connection:
-        return [*_accounts(connection), *_reservations(connection), *_orphans(connection)]
+        broken, ends = check_chains(connection, key, noted)
+        return Audit([*_accounts(connection), *_reservations(connection), *_orphans(connection), *broken], ends)
+
+
+def check_ledger(database: Database, key: ChainKey) -> list[str]:
+    """The contradictions alone."""
+    return audit_ledger(database, key).contradictions
 
 
 def _accounts(connection: Connection) -> Iterator[str]:
@@ -31,9 +47,9 @@ def _accounts(connection: Connection) -> Iterator[str]:
         for counter in ("query_limit", "reserved", "used"):
             yield from _differs(where, counter, getattr(account, counter), getattr(booked, counter, 0), "entries")
         for counter in ("reserved", "used"):
-            yield from _differs(
-                where, counter, getattr(account, counter), getattr(promised, counter, 0), "reservations"
-            )
+            corrected = getattr(booked, "corrected", 0) if counter == "used" else 0
+            summed = getattr(promised, counter, 0) + corrected
+            yield from _differs(where, counter, getattr(account, counter), summed, "reservations and corrections")
         if account.used + account.reserved > account.ceiling:
             yield f"{where} has {account.used} used and {account.reserved} reserved, over its ceiling {account.ceiling}"
 
@@ -105,6 +121,11 @@ COLUMNS = (
     "reserved",
     "dispatched",
     "used",
+    "reason",
+    "made_by",
+    "reverses",
+    "number",
+    "mac",
 )
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -128,6 +149,8 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
     if isinstance(value, str) and value.startswith(FORMULA_STARTS):
         return f"'{value}"
     return str(value)
@@ -141,21 +164,22 @@ def _line(cells: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UsagePoint:
-    """Queries asked in the step that begins at `at`, and in all since the series began."""
+    """Queries asked in the step that begins at `at`, and in all since the series began; what was corrected in it."""
 
     at: datetime
     dispatched: int
     total: int
+    corrected: int = 0
 
 
 def usage_series(
     database: Database, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
 ) -> list[UsagePoint]:
-    """The queries that were asked in [since, until), oldest first, one point for each step that had any."""
+    """The queries that were asked or corrected in [since, until), oldest first: a point for each step that had any."""
     with database.reading() as connection:
-        steps = dispatched_by_step(connection, tenant_id, ensemble_id, step, since, until)
-    totals = accumulate(count for _, count in steps)
+        steps = queries_by_step(connection, tenant_id, ensemble_id, step, since, until)
+    totals = accumulate(count for _, count, _ in steps)
     return [
-        UsagePoint(datetime.fromisoformat(begin).replace(tzinfo=UTC), count, total)
-        for (begin, count), total in zip(steps, totals, strict=True)
+        UsagePoint(datetime.fromisoformat(begin).replace(tzinfo=UTC), count, total, corrected)
+        for (begin, count, corrected), total in zip(steps, totals, strict=True)
     ]

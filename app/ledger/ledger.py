@@ -2,6 +2,13 @@
 
 The invariant, always and after any crash: calls seen by the black box <= dispatched <= used + reserved <= limit.
 
+A correction adds to `used`, or takes from it, by an entry of its own; what was dispatched stays as it was. So an
+account's `used` is what its closed reservations dispatched plus its corrections, and the invariant reads
+
+    calls <= dispatched <= used - corrections + reserved,   0 <= used,   used + reserved <= limit.
+
+What an admin gives back may be asked once more: that, and only that, is above the limit.
+
 A query counts for the period in which it is dispatched: a reservation dispatches nothing after its period is over.
 
 Lowering a limit: from that moment nothing new is reserved until used + reserved fits under the new limit again;
@@ -14,7 +21,6 @@ limit that way without knowing: such a change has to say `restart`.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TypeAlias, TypeVar
 from uuid import UUID, uuid4
 
@@ -24,7 +30,7 @@ from sqlalchemy.exc import IntegrityError
 from app.db.engine import Database, retry_database
 from app.db.ledger_tables import Period, State
 from app.db.tables import AnyRow, utc_now
-from app.errors import ConflictError, ReservationError, UnknownBudgetError
+from app.errors import ConflictError, NotFoundError, ReservationError, UnknownBudgetError
 from app.ledger import queries, steps
 from app.ledger.balance import (
     Balance,
@@ -35,10 +41,14 @@ from app.ledger.balance import (
     period_key,
     period_keys,
 )
+from app.ledger.chain import ChainKey, KnownTips, Tip
+from app.ledger.steps import Correction, Move, Taken, look_at_budget, look_at_reservation
 from models.errors import ConfigError, QueryLimitError
 
 Clock: TypeAlias = Callable[[], datetime]
 T = TypeVar("T")
+Owner: TypeAlias = tuple[int, int] | UUID
+"""Whose account it is: a budget's, as (tenant, ensemble), or a reservation's."""
 
 EXPIRE_BATCH = 500
 MOST_QUERIES = 10**15
@@ -48,6 +58,7 @@ MOST_QUERIES = 10**15
 class Ledger:
     """The budgets of all tenants, over one database.
 
+    key: of the chain over the entries.
     lease: how long a reservation lives without a dispatch or a renewal before anyone may expire it.
     patience: how long a lost database is waited for before `LedgerUnavailableError`.
     """
@@ -55,11 +66,14 @@ class Ledger:
     def __init__(
         self,
         database: Database,
+        key: ChainKey,
         clock: Clock = utc_now,
         lease: timedelta = timedelta(minutes=15),
         patience: timedelta = timedelta(seconds=5),
     ) -> None:
         self._database = database
+        self._key = key
+        self._tips = KnownTips()
         self._clock = clock
         self._lease = lease
         self._patience = patience
@@ -80,10 +94,10 @@ class Ledger:
             kept = period or (Period.NONE if before is None else Period(before.period))
             if before is not None and not restart:
                 _check_period(connection, tenant_id, ensemble_id, kept, now)
-            key = period_key(kept, now)
+            present = period_key(kept, now)
             queries.put_budget(connection, tenant_id, ensemble_id, kept, limit, now)
-            queries.open_account(connection, tenant_id, ensemble_id, kept, key, limit, now)
-            queries.change_limits(connection, tenant_id, ensemble_id, kept, key, limit, now)
+            queries.open_account(connection, self._key, tenant_id, ensemble_id, kept, present, limit, now)
+            queries.change_limits(connection, self._key, tenant_id, ensemble_id, kept, present, limit, now)
             return _balance(connection, tenant_id, ensemble_id, now)
 
         return self._write(change)
@@ -101,6 +115,29 @@ class Ledger:
         """The budget as it stands in the present period."""
         return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
 
+    def correct(self, tenant_id: int, ensemble_id: int, correction: Correction) -> Balance:
+        """Give back used queries of the present period, or add some, by an entry of its own; nothing is edited.
+
+        An addition that would pass the limit is refused (raise the limit first), and so is a return of more than is
+        used. An entry can be taken back in several parts, never by more than it added.
+        """
+        if abs(correction.queries) > MOST_QUERIES:
+            raise ConfigError(f"a correction of {correction.queries} queries is too large: use {MOST_QUERIES} at most")
+
+        def change(connection: Connection) -> Balance:
+            now = self._clock()
+            # The budget's row is held: two corrections of one entry come after each other.
+            _open_period(connection, self._key, tenant_id, ensemble_id, now)
+            if correction.reverses is not None:
+                _check_reversal(connection, tenant_id, ensemble_id, correction.queries, correction.reverses)
+            tip = look_at_budget(connection, tenant_id, ensemble_id, period_keys(now))
+            move = None if tip is None else Move(connection, self._key, tip, tenant_id, now)
+            if move is None or move.correct(ensemble_id, correction, period_keys(now)) is None:
+                raise _no_room(correction.queries, _balance(connection, tenant_id, ensemble_id, now))
+            return _balance(connection, tenant_id, ensemble_id, now)
+
+        return self._write(change)
+
     def reserve(self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None) -> Reservation:
         """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.
 
@@ -112,7 +149,7 @@ class Ledger:
         if self._reserve(reservation, ensemble_id):
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
-        self._write(lambda connection: _open_period(connection, tenant_id, ensemble_id, self._clock()))
+        self._write(lambda connection: _open_period(connection, self._key, tenant_id, ensemble_id, self._clock()))
         if self._reserve(reservation, ensemble_id):
             return reservation
         self.expire()
@@ -150,10 +187,7 @@ class Ledger:
     def settle(self, reservation: Reservation) -> Settlement:
         """Close the reservation: what was dispatched is used, the rest is released. A second call changes nothing."""
 
-        def close(connection: Connection) -> AnyRow | None:
-            return steps.settle(connection, reservation.tenant_id, reservation.id, reservation.fence, self._clock())
-
-        closed = self._step(close)
+        closed = self._close(reservation.tenant_id, reservation.id, reservation.fence)
         if closed is not None:
             return _settlement(reservation.id, State.SETTLED, closed)
         row = self._find(reservation)
@@ -169,7 +203,7 @@ class Ledger:
             overdue = self._read(lambda c: steps.overdue_reservations(c, now, EXPIRE_BATCH))
             full = len(overdue) == EXPIRE_BATCH
             for tenant_id, reservation_id in overdue:
-                closed = self._step(partial(steps.expire, tenant_id=tenant_id, reservation_id=reservation_id, now=now))
+                closed = self._close(tenant_id, reservation_id, None)
                 if closed is not None:
                     settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
         return settlements
@@ -192,14 +226,15 @@ class Ledger:
         return Reservation(reservation_id, tenant_id, taken.fence, taken.amount)
 
     def _reserve(self, reservation: Reservation, ensemble_id: int) -> bool:
-        def take(connection: Connection) -> bool:
-            now = self._clock()
-            keys = period_keys(now)
-            owner = (reservation.tenant_id, ensemble_id, reservation.id)
-            return steps.reserve(connection, *owner, reservation.amount, keys, now, now + self._lease)
+        owner = (reservation.tenant_id, ensemble_id)
+
+        def take(move: Move) -> Taken | None:
+            expires_at = move.now + self._lease
+            return move.reserve(ensemble_id, reservation.id, reservation.amount, period_keys(move.now), expires_at)
 
         try:
-            reserved = self._step(take)
+            reserved = self._step(reservation.tenant_id, owner, take) is not None
+            self._tips.share(owner, reservation.id)
         except IntegrityError:
             if self._find(reservation) is None:
                 raise
@@ -208,12 +243,17 @@ class Ledger:
         return reserved or self._find(reservation) is not None
 
     def _dispatch(self, reservation: Reservation, count: int) -> bool:
-        def charge(connection: Connection) -> bool:
-            now = self._clock()
-            owner = (reservation.tenant_id, reservation.id, reservation.fence)
-            return steps.dispatch(connection, *owner, count, period_keys(now), now, now + self._lease)
+        def charge(move: Move) -> Taken | None:
+            keys, expires_at = period_keys(move.now), move.now + self._lease
+            return move.dispatch(reservation.id, reservation.fence, count, keys, expires_at)
 
-        return self._step(charge)
+        return self._step(reservation.tenant_id, reservation.id, charge) is not None
+
+    def _close(self, tenant_id: int, reservation_id: UUID, fence: int | None) -> AnyRow | None:
+        """(account_id, amount, dispatched) of the reservation that this call closed, or None if it closed none."""
+        closed = self._step(tenant_id, reservation_id, lambda move: move.close(reservation_id, fence))
+        self._tips.forget(reservation_id)
+        return closed
 
     def _moved(self, reservation: Reservation, count: int) -> Reservation:
         """What the reservation has left, in the present period; the refusal, if its period is not what is over."""
@@ -250,10 +290,33 @@ class Ledger:
         owner = f"tenant {reservation.tenant_id}"
         return ReservationError(f"reservation {reservation.id} does not exist for {owner}: make a new one")
 
-    def _step(self, action: Callable[[Connection], T]) -> T:
-        def run() -> T:
-            with self._database.stepping() as connection:
-                return action(connection)
+    def _step(self, tenant_id: int, owner: Owner, action: Callable[[Move], Taken | None]) -> AnyRow | None:
+        """What the guard returned; None if it refused.
+
+        Where nobody else wrote to the account since this process did, one statement does it. Else the account is held,
+        and looked at first.
+        """
+
+        def move(connection: Connection, tip: Tip | None, now: datetime) -> Taken | None:
+            return None if tip is None else action(Move(connection, self._key, tip, tenant_id, now))
+
+        def take() -> AnyRow | None:
+            taken, looked, known, now = None, None, self._tips.find(owner), self._clock()
+            if known is not None:
+                with self._database.stepping() as connection:
+                    taken = move(connection, known, now)
+            if taken is None:
+                with self._database.holding() as connection:
+                    looked = look(connection, tenant_id, owner, now)
+                    taken = move(connection, looked, now)
+            if taken is None:
+                return None
+            self._tips.left(owner, taken.tip, looked)
+            return taken.row
+
+        def run() -> AnyRow | None:
+            with self._tips.turn(owner, self._patience.total_seconds()):
+                return take()
 
         return retry_database(run, self._patience)
 
@@ -270,6 +333,13 @@ class Ledger:
                 return action(connection)
 
         return retry_database(run, self._patience)
+
+
+def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime) -> Tip | None:
+    """Where the chain of the owner's account ends; the account is held until the transaction ends."""
+    if isinstance(owner, UUID):
+        return look_at_reservation(connection, tenant_id, owner)
+    return look_at_budget(connection, *owner, period_keys(now))
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
@@ -295,12 +365,31 @@ def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, peri
     raise ConflictError(f"{present}, {fact}: to let it, send restart true; else keep the period {balance.period}")
 
 
-def _open_period(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> None:
+def _open_period(connection: Connection, chain_key: ChainKey, tenant_id: int, ensemble_id: int, now: datetime) -> None:
     budget = queries.lock_budget(connection, tenant_id, ensemble_id)
     if budget is None:
         raise _no_budget(tenant_id, ensemble_id)
     key = period_key(Period(budget.period), now)
-    queries.open_account(connection, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
+    queries.open_account(connection, chain_key, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
+
+
+def _check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, count: int, entry_id: int) -> None:
+    """ConflictError unless the entry added queries that are not all taken back yet."""
+    entry = queries.find_entry(connection, tenant_id, ensemble_id, entry_id)
+    if entry is None:
+        raise NotFoundError(f"this budget has no entry {entry_id}: see its ledger")
+    left = entry["used"] + queries.reversed_of(connection, tenant_id, entry_id)
+    if left * count >= 0 or abs(count) > abs(left):
+        fact = f"entry {entry_id} changed what is used by {entry['used']}, {left} of which are not reversed"
+        raise ConflictError(f"{fact}: a correction of {count} does not reverse it")
+
+
+def _no_room(count: int, balance: Balance) -> ConflictError:
+    if count < 0:
+        fact = f"{-count} queries cannot be given back, {balance.used} are used in the period {balance.period_key!r}"
+        return ConflictError(f"{fact}: give back no more than that")
+    room = f"{balance.remaining} of {balance.limit} remain ({balance.used} used, {balance.reserved} reserved)"
+    return ConflictError(f"{count} queries cannot be added, {room}: raise the limit first")
 
 
 def _too_many(amount: int, balance: Balance) -> QueryLimitError:

@@ -3,14 +3,13 @@
 Entries are appended and read; nothing else is done with them. What moves a counter is in steps.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Connection,
     FromClause,
@@ -30,6 +29,7 @@ from app.db.engine import insert_for, insert_or_ignore
 from app.db.ledger_tables import Account, Budget, EnsembleRow, EntryType, LedgerEntry, Period
 from app.db.paging import PageOrder, RowPage, numbered_page
 from app.db.tables import BIG_ID, AnyRow
+from app.ledger.chain import ChainKey, Line, Link, Tip
 
 
 def find_account(connection: Connection, tenant_id: int, ensemble_id: int, period_key: str) -> AnyRow | None:
@@ -43,6 +43,7 @@ def find_account(connection: Connection, tenant_id: int, ensemble_id: int, perio
 
 def open_account(
     connection: Connection,
+    key: ChainKey,
     tenant_id: int,
     ensemble_id: int,
     period: str,
@@ -51,6 +52,7 @@ def open_account(
     now: datetime,
 ) -> None:
     """Make the account of a period, unless it is there; the caller holds the budget's row."""
+    before = accounts_of(connection, tenant_id, ensemble_id)
     made = insert_or_ignore(
         connection,
         Account,
@@ -62,13 +64,29 @@ def open_account(
         ceiling=query_limit,
         used=0,
         reserved=0,
+        chain_head=b"",
+        chain_key=key.id,
     )
-    if made is not None:
-        append_limit(connection, tenant_id, made.id, EntryType.OPEN, query_limit, now)
+    if made is None:
+        return
+    append_entry(connection, key, Line(tenant_id, made.id, EntryType.OPEN, now, query_limit=query_limit))
+    budget = (Budget.tenant_id == tenant_id) & (Budget.ensemble_id == ensemble_id)
+    seal = connection.execute(select(Budget.accounts_seal).where(budget)).scalar_one()
+    # A seal that does not hold is left as it is, or an account that was taken away would be forgotten.
+    if seal == key.seal(before) or (seal is None and not before):
+        sealed = key.seal(accounts_of(connection, tenant_id, ensemble_id))
+        connection.execute(update(Budget).where(budget).values(accounts_seal=sealed))
 
 
 def change_limits(
-    connection: Connection, tenant_id: int, ensemble_id: int, period: str, from_key: str, limit: int, now: datetime
+    connection: Connection,
+    key: ChainKey,
+    tenant_id: int,
+    ensemble_id: int,
+    period: str,
+    from_key: str,
+    limit: int,
+    now: datetime,
 ) -> None:
     """Set the limit of the present period and of any that a faster clock has opened; the caller holds the budget's row.
 
@@ -78,6 +96,7 @@ def change_limits(
         select(Account.id, Account.query_limit)
         .where(Account.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
         .where(Account.period == period, Account.period_key >= from_key)
+        .order_by(Account.id)
         .with_for_update()
     )
     promised = Account.used + Account.reserved
@@ -87,7 +106,7 @@ def change_limits(
             .where(Account.id == account_id)
             .values(query_limit=limit, ceiling=case((promised > limit, promised), else_=limit))
         )
-        append_limit(connection, tenant_id, account_id, EntryType.LIMIT, limit - before, now)
+        append_entry(connection, key, Line(tenant_id, account_id, EntryType.LIMIT, now, query_limit=limit - before))
 
 
 def find_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> AnyRow | None:
@@ -136,58 +155,59 @@ class Step(StrEnum):
     DAY = "day"
 
 
-def entry_from(
-    source: FromClause,
-    kind: EntryType,
-    account_id: ColumnElement[int],
-    reservation_id: BindParameter[UUID],
-    tenant_id: BindParameter[int],
-    at: BindParameter[datetime],
-    reserved: ColumnElement[int] = ZERO,
-    dispatched: ColumnElement[int] = ZERO,
-    used: ColumnElement[int] = ZERO,
-) -> Insert:
-    """The INSERT of an entry for the row of `source`."""
-    values: dict[str, ColumnElement[Any]] = {
-        "tenant_id": tenant_id,
-        "account_id": account_id,
-        "reservation_id": reservation_id,
-        "kind": literal(kind.value),
-        "at": at,
-        "query_limit": ZERO,
-        "reserved": reserved,
-        "dispatched": dispatched,
-        "used": used,
-    }
+def entry_from(source: FromClause, kind: EntryType, given: Mapping[str, ColumnElement[Any]]) -> Insert:
+    """The INSERT of an entry for the row of `source`; counters that are not given are 0."""
+    counters = dict.fromkeys(("query_limit", "reserved", "dispatched", "used"), ZERO)
+    values: dict[str, ColumnElement[Any]] = {"kind": literal(kind.value), **counters, **given}
     return insert(LedgerEntry).from_select(list(values), select(*values.values()).select_from(source))
 
 
-def append_limit(
-    connection: Connection, tenant_id: int, account_id: int, kind: EntryType, query_limit: int, at: datetime
-) -> None:
-    """Record by how much an account's limit changed."""
-    connection.execute(
-        insert(LedgerEntry).values(
-            tenant_id=tenant_id,
-            account_id=account_id,
-            kind=kind.value,
-            at=at,
-            query_limit=query_limit,
-            reserved=0,
-            dispatched=0,
-            used=0,
-        )
+def append_entry(connection: Connection, key: ChainKey, line: Line) -> None:
+    """Write an entry that needs no guard, and move the chain on; the account is held until the transaction ends."""
+    held = select(Account.chain_number, Account.chain_head).where(Account.id == line.account_id).with_for_update()
+    number, head = connection.execute(held).one()
+    write_link(connection, line, key.link(Tip(line.account_id, number, head or b""), line))
+
+
+def write_link(connection: Connection, line: Line, link: Link) -> None:
+    """The entry at its place, and the head behind it; the caller holds the account."""
+    connection.execute(insert(LedgerEntry).values(**asdict(line), number=link.number, mac=link.mac))
+    moved = update(Account).where(Account.id == line.account_id)
+    connection.execute(moved.values(chain_number=link.number, chain_head=link.head))
+
+
+def accounts_of(connection: Connection, tenant_id: int, ensemble_id: int) -> Sequence[AnyRow]:
+    """(id, tenant_id, ensemble_id, period, period_key) of each of a budget's accounts, by id: what its seal covers."""
+    columns = (Account.id, Account.tenant_id, Account.ensemble_id, Account.period, Account.period_key)
+    statement = select(*columns).where(Account.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+    return connection.execute(statement.order_by(Account.id)).all()
+
+
+def reversed_of(connection: Connection, tenant_id: int, entry_id: int) -> int:
+    """The queries of all corrections that take an entry back."""
+    corrections = select(func.coalesce(func.sum(LedgerEntry.used), 0)).where(
+        LedgerEntry.tenant_id == tenant_id,
+        LedgerEntry.kind == EntryType.CORRECT.value,
+        LedgerEntry.reverses == entry_id,
     )
+    return int(connection.execute(corrections).scalar_one())
+
+
+def find_entry(connection: Connection, tenant_id: int, ensemble_id: int, entry_id: int) -> RowMapping | None:
+    """One entry of a budget, or None if it has no such entry."""
+    statement = _named(tenant_id, ensemble_id).where(LedgerEntry.id == entry_id)
+    return connection.execute(statement).mappings().one_or_none()
 
 
 def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
-    """account -> (account_id, query_limit, reserved, dispatched, used), each summed over its entries."""
+    """account -> (account_id, query_limit, reserved, dispatched, used, corrected), each summed over its entries."""
     statement = select(
         LedgerEntry.account_id,
         func.sum(LedgerEntry.query_limit).label("query_limit"),
         func.sum(LedgerEntry.reserved).label("reserved"),
         func.sum(LedgerEntry.dispatched).label("dispatched"),
         func.sum(LedgerEntry.used).label("used"),
+        func.sum(case((LedgerEntry.kind == EntryType.CORRECT.value, LedgerEntry.used), else_=0)).label("corrected"),
     ).group_by(LedgerEntry.account_id)
     return {row.account_id: row for row in connection.execute(statement)}
 
@@ -246,6 +266,11 @@ def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
         LedgerEntry.reserved,
         LedgerEntry.dispatched,
         LedgerEntry.used,
+        LedgerEntry.reason,
+        LedgerEntry.made_by,
+        LedgerEntry.reverses,
+        LedgerEntry.number,
+        LedgerEntry.mac,
     )
     statement: Select[*tuple[Any, ...]] = select(*columns)
     return (
@@ -255,21 +280,26 @@ def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-def dispatched_by_step(
+def queries_by_step(
     connection: Connection, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
-) -> list[tuple[str, int]]:
-    """(beginning of the step, in UTC; queries asked in it) for [since, until), oldest first."""
+) -> list[tuple[str, int, int]]:
+    """(beginning of the step, in UTC; queries asked in it; corrected in it) for [since, until), oldest first."""
     hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
     if connection.dialect.name == "sqlite":
         begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", LedgerEntry.at)
     else:
         begin = func.to_char(func.timezone("UTC", LedgerEntry.at), f"YYYY-MM-DD {hour[1]}:00:00")
+    corrects = LedgerEntry.kind == EntryType.CORRECT.value
     steps = (
-        select(begin.label("begin"), LedgerEntry.dispatched)
+        select(
+            begin.label("begin"), LedgerEntry.dispatched, case((corrects, LedgerEntry.used), else_=0).label("corrected")
+        )
         .join(Account, Account.id == LedgerEntry.account_id)
         .where(LedgerEntry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
-        .where(LedgerEntry.kind == EntryType.DISPATCH.value, LedgerEntry.at >= since, LedgerEntry.at < until)
+        .where(corrects | (LedgerEntry.kind == EntryType.DISPATCH.value))
+        .where(LedgerEntry.at >= since, LedgerEntry.at < until)
         .subquery()
     )
-    statement = select(steps.c.begin, func.sum(steps.c.dispatched)).group_by(steps.c.begin).order_by(steps.c.begin)
-    return [(begin, int(count)) for begin, count in connection.execute(statement)]
+    sums = func.sum(steps.c.dispatched), func.sum(steps.c.corrected)
+    statement = select(steps.c.begin, *sums).group_by(steps.c.begin).order_by(steps.c.begin)
+    return [(begin, int(asked), int(corrected)) for begin, asked, corrected in connection.execute(statement)]

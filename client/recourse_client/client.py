@@ -264,6 +264,19 @@ class _Calls:
         return _call(Budget, "PUT", f"/budgets/{ensemble}", {"limit": limit, "period": period, "restart": restart})
 
     @_Method
+    def correct_budget(
+        self,
+        ensemble: str,
+        queries: int,
+        reason: str,
+        reverses: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[Budget]:
+        """Give used queries back (below 0) or add some; reverses: the ledger's entry that this takes back."""
+        body = {"queries": queries, "reason": reason, "reverses": reverses}
+        return _call(Budget, "POST", f"/budgets/{ensemble}/corrections", body, idempotency_key=idempotency_key)
+
+    @_Method
     def usage(
         self, ensemble: str, step: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> Call[Usage]:

@@ -278,11 +278,12 @@ class Budget(Typed):
 
 
 class UsagePoint(Typed):
-    """Queries that were dispatched in one step of time, and all until then."""
+    """Queries that were dispatched in one step of time, and all until then; what was corrected in it."""
 
     at: datetime
     dispatched: int
     total: int
+    corrected: int = 0
 
 
 class Usage(Typed):
@@ -308,6 +309,11 @@ class Entry(Typed):
     reserved: int
     dispatched: int
     used: int
+    reason: str | None = None
+    made_by: str | None = None
+    reverses: int | None = None
+    number: int | None = None
+    mac: str | None = None
 
 
 class Key(Typed):

@@ -14,6 +14,7 @@ from app.db.engine import Database, open_database
 from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
+from tests.app.ledger import CHAIN_KEY
 from tests.servers.postgres import new_database, postgres_url
 
 
@@ -80,7 +81,7 @@ def database(database_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def ledger(database: Database) -> Ledger:
-    return Ledger(database)
+    return Ledger(database, CHAIN_KEY)
 
 
 @pytest.fixture

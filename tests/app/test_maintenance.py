@@ -21,6 +21,7 @@ from app.settings import Settings
 from app.train import jobs
 from app.train.service import settle_reservation
 from tests.app.conftest import Customer
+from tests.app.ledger import CHAIN_KEY
 from tests.fakes.service import Bell, SilentExplainer
 
 
@@ -31,7 +32,7 @@ def resources(database: Database, tmp_path: Path) -> Resources:
 
 def crash(database: Database, customer: Customer) -> UUID:
     """A reservation whose owner is gone, a job that nobody was told of."""
-    ledger = Ledger(database, clock=lambda: utc_now() - timedelta(hours=1))
+    ledger = Ledger(database, CHAIN_KEY, clock=lambda: utc_now() - timedelta(hours=1))
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     ledger.dispatch(ledger.reserve(customer.tenant_id, customer.ensemble_id, 8), 3)
     job_id = uuid4()
@@ -100,7 +101,7 @@ def test_one_that_fails_does_not_stop_the_others(
 def test_a_job_that_went_on_in_the_next_period_leaves_nothing_reserved(database: Database, customer: Customer) -> None:
     """Its row names the reservation that it began with."""
     now = [datetime(2026, 1, 31, 23, 55, tzinfo=UTC)]
-    ids, ledger = (customer.tenant_id, customer.ensemble_id), Ledger(database, clock=lambda: now[0])
+    ids, ledger = (customer.tenant_id, customer.ensemble_id), Ledger(database, CHAIN_KEY, clock=lambda: now[0])
     ledger.set_limit(*ids, 10, Period.DAY)
     first = ledger.reserve(*ids, 8)
     now[0] += timedelta(minutes=10)

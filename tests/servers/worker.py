@@ -13,10 +13,12 @@ from uuid import UUID, uuid4
 from pydantic import SecretStr
 
 from app.artifacts import open_store
+from app.auth.keyring import open_keyring
 from app.datasets import service as datasets_service
 from app.datasets.service import NewDataset
 from app.db.engine import Database
 from app.db.tables import AnyRow, ModelVersion, owned, utc_now
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.settings import Settings, environment_of
 from app.train import jobs, service
@@ -41,7 +43,11 @@ class Site:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self.database)
+        return Ledger(self.database, self.chain_key)
+
+    @property
+    def chain_key(self) -> ChainKey:
+        return ChainKey(open_keyring(self.settings, self.database).ledger_secret)
 
     def submit(
         self, request: TrainRequest | None = None, model: str = "loans", queue: TrainingQueue | None = None

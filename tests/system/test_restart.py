@@ -19,6 +19,7 @@ from app.errors import LedgerUnavailableError
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer, new_customer
+from tests.app.ledger import CHAIN_KEY
 from tests.fakes.ensembles import CountingEnsemble
 from tests.patience import BOUND, wait_until
 from tests.servers.postgres import own_postgres
@@ -45,7 +46,7 @@ class Run:
     """A thread that asks one new record after the other until it is told to stop, or fails."""
 
     def __init__(self, database: Database, customer: Customer, patience: timedelta, seed: int) -> None:
-        ledger = Ledger(database, patience=patience)
+        ledger = Ledger(database, CHAIN_KEY, patience=patience)
         owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
         self.lender = CountingEnsemble()
         self.error: Exception | None = None
@@ -81,7 +82,7 @@ def dispatched(database: Database, customer: Customer) -> int:
 
 def test_the_work_goes_on_after_a_restart(server: PostgresServer, database: Database) -> None:
     customer = new_customer(database)
-    Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, LIMIT)
+    Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, customer.ensemble_id, LIMIT)
     runs = [Run(database, customer, timedelta(seconds=20), seed) for seed in range(3)]
     wait_until(lambda: all(run.lender.records_seen > 0 for run in runs))
     server.stop()
@@ -94,14 +95,14 @@ def test_the_work_goes_on_after_a_restart(server: PostgresServer, database: Data
     assert all(run.lender.records_seen > seen > 0 for run, seen in zip(runs, before, strict=True)), "it went on"
     calls = sum(run.lender.records_seen for run in runs)
     assert calls <= dispatched(database, customer) <= LIMIT
-    balance = Ledger(database).balance(customer.tenant_id, customer.ensemble_id)
+    balance = Ledger(database, CHAIN_KEY).balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (dispatched(database, customer), 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_without_a_database_nothing_is_asked(server: PostgresServer, database: Database) -> None:
     customer = new_customer(database)
-    ledger = Ledger(database)
+    ledger = Ledger(database, CHAIN_KEY)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, LIMIT)
     run = Run(database, customer, timedelta(seconds=0.5), seed=0)
     wait_until(lambda: run.lender.records_seen > 0)
@@ -118,4 +119,4 @@ def test_without_a_database_nothing_is_asked(server: PostgresServer, database: D
     # The ledger is patient: what it meets first is a connection from before the restart.
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == LIMIT // 10, "until its lease is over"
     assert seen <= dispatched(database, customer)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []

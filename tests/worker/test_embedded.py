@@ -68,7 +68,7 @@ def test_a_job_becomes_a_version(site: Site) -> None:
     used = version.metrics["queries"]
     assert 0 < beside["queries"] <= 2 * MeasureConfig().queries_each < used <= make_plan(asked, "cpu").total
     assert balance_of(site, "loans") == (used, 0)
-    assert check_ledger(site.database) == []
+    assert check_ledger(site.database, site.chain_key) == []
     events = site.events(job_id)
     phases = list(dict.fromkeys(event.payload["phase"] for event in events if event.kind == "progress"))
     assert phases[:3] == ["data", "ensemble", "surrogate"] and phases[-2:] == ["measure", "publish"]
@@ -95,7 +95,7 @@ def test_a_training_is_put_aside_taken_up_and_cancelled(site: Site) -> None:
         wait_until(lambda: balance_of(site, "loans")[1] == 0)
         kill_trainer(queue)
     assert site.version(job_id) is None
-    assert check_ledger(site.database) == []
+    assert check_ledger(site.database, site.chain_key) == []
 
 
 def kill_trainer(queue: SpawnedQueue) -> None:

@@ -28,6 +28,7 @@ from app.errors import ConflictError, UnavailableError
 from app.explain import remote
 from app.explain.contract import ExplainRequest, ExplainTask, RobustnessBody
 from app.explain.remote import RemoteExplainer
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.main import create_app
 from app.resources import Resources
@@ -267,7 +268,11 @@ def test_killed_under_load(site: Site, lending: Lending) -> None:
     assert 503 in statuses
     owner = (site.tenant_id, site.ensemble_id)
     # As if a quarter of an hour had passed: what the killed ones held expires, and is charged.
-    Ledger(site.resources.database, clock=lambda: utc_now() + timedelta(hours=1)).expire()
+    Ledger(
+        site.resources.database,
+        ChainKey(site.resources.keyring.ledger_secret),
+        clock=lambda: utc_now() + timedelta(hours=1),
+    ).expire()
     balance = site.resources.ledger.balance(*owner)
     assert balance.reserved == 0
     # Only what was dispatched in the very moment of a kill may have been charged without being seen.

@@ -118,4 +118,4 @@ def test_one_version_of_the_same_bits_whatever_is_killed(
     assert lender.seen["calm"] <= lender.seen["fire"] <= used <= QUERIES
     assert used - lender.seen["fire"] <= killed, "no more than a call that was charged and then not made"
     assert used + lender.seen["calm"] == dispatched(site)
-    assert check_ledger(database) == []
+    assert check_ledger(database, site.chain_key) == []

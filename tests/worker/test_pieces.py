@@ -106,7 +106,7 @@ class TestReserve:
             reserve_plan(hold(site), site.ledger, customer.ensemble_id, full)
 
     def test_what_expired_is_followed_by_the_rest(self, site: Site, customer: Customer) -> None:
-        late = Ledger(site.database, clock=lambda: utc_now() + timedelta(hours=1))
+        late = Ledger(site.database, site.chain_key, clock=lambda: utc_now() + timedelta(hours=1))
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
         site.submit()
         first = reserve(hold(site), site.ledger, customer.ensemble_id, 60)
@@ -121,12 +121,12 @@ class TestReserve:
             spent = reserve(hold(site, later * LEASE), site.ledger, customer.ensemble_id, 60)
             assert spent is None, "all of it is spent, however often the job is resumed"
         assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).used == 60
-        assert check_ledger(site.database) == []
+        assert check_ledger(site.database, site.chain_key) == []
 
     def test_a_crash_before_the_rest_was_made(
         self, site: Site, customer: Customer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        late = Ledger(site.database, clock=lambda: utc_now() + timedelta(hours=1))
+        late = Ledger(site.database, site.chain_key, clock=lambda: utc_now() + timedelta(hours=1))
         site.ledger.set_limit(customer.tenant_id, customer.ensemble_id, 100)
         site.submit()
         first = reserve(hold(site), site.ledger, customer.ensemble_id, 60)
@@ -197,7 +197,7 @@ class TestReserve:
         service.clean_up_ended(site.database, site.ledger, store)
         assert site.ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 60, "of the other one"
         assert not folder.exists() and going_on.exists() and stranger.exists()
-        assert check_ledger(site.database) == []
+        assert check_ledger(site.database, site.chain_key) == []
 
 
 def begun_and_put_back(site: Site, customer: Customer) -> tuple[UUID, Path]:

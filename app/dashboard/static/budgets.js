@@ -2,7 +2,7 @@
 import { call, complain, day, find, get, make, number, tell, time } from "./api.js";
 import { draw, palette, say } from "./charts.js";
 
-const KINDS = { reserve: "reserved", dispatch: "asked", settle: "settled", expire: "expired", limit: "limit changed", open: "period opened" };
+const KINDS = { reserve: "reserved", dispatch: "asked", settle: "settled", expire: "expired", limit: "limit changed", open: "period opened", correct: "corrected", anchor: "chain begun" };
 const OUTCOMES = [
   ["robust", "Checked: the models accept"], ["valid", "Likely, not confirmed"], ["already_target", "Nothing needed to change"],
   ["infeasible", "No way found"], ["error", "Record unreadable"],
@@ -18,6 +18,7 @@ class Budget {
     find("[data-filters]", section).addEventListener("change", () => this.showLedger(false));
     find("[data-more]", section).addEventListener("click", () => this.showLedger(true));
     find("[data-limit-form]", section)?.addEventListener("submit", (event) => this.saveLimit(event));
+    find("[data-correction-form]", section)?.addEventListener("submit", (event) => this.correct(event));
   }
 
   async refresh() {
@@ -86,18 +87,37 @@ class Budget {
     }
   }
 
-  async saveLimit(event) {
-    event.preventDefault();
-    const form = event.target, button = find("button", form), problem = find("[data-problem]", form);
-    complain(problem, null);
-    button.disabled = true;
-    try {
+  saveLimit(event) {
+    const form = event.target;
+    return this.change(event, "[data-problem]", async () => {
       const wanted = { limit: Number(form.limit.value), period: form.period.value, restart: form.restart.checked };
       const saved = await call("PUT", `/budgets/${this.path}`, wanted);
       form.restart.checked = false;
       this.section.dataset.ends = saved.period_ends || "";
       this.show(saved);
       tell(`The limit of ${this.name} is now ${number(saved.limit)}.`);
+    });
+  }
+
+  correct(event) {
+    const form = event.target;
+    return this.change(event, "[data-correction-problem]", async () => {
+      const reverses = form.reverses.value ? Number(form.reverses.value) : null;
+      const wanted = { queries: Number(form.queries.value), reason: form.reason.value, reverses };
+      const saved = await call("POST", `/budgets/${this.path}/corrections`, wanted);
+      form.reset();
+      this.show(saved);
+      tell(`${number(saved.used)} queries of ${this.name} are now used.`);
+    });
+  }
+
+  async change(event, problemAt, save) {
+    event.preventDefault();
+    const button = find("button", event.target), problem = find(problemAt, event.target);
+    complain(problem, null);
+    button.disabled = true;
+    try {
+      await save();
       await this.refresh();
     } catch (error) {
       complain(problem, error);
@@ -110,9 +130,11 @@ class Budget {
 function line(entry) {
   const change = (count) => count === 0 ? "" : (count > 0 ? "+" : "−") + number(Math.abs(count));
   const cells = [entry.query_limit, entry.reserved, entry.dispatched, entry.used];
-  return make("tr", {}, make("td", {}, time(entry.at)), make("td", {}, KINDS[entry.kind] || entry.kind),
+  return make("tr", {}, make("td", {}, time(entry.at)), make("td", {}, KINDS[entry.kind] || entry.kind, entry.reason ? make("p", { class: "hint" }, why(entry)) : ""),
     cells.map((count) => make("td", { class: "number" }, change(count))));
 }
+
+const why = (entry) => `${entry.reason} (${entry.made_by}${entry.reverses ? `, takes back entry ${entry.reverses}` : ""})`;
 
 const since = (days) => encodeURIComponent(new Date(Date.now() - days * DAY).toISOString());
 
@@ -132,7 +154,7 @@ function burnDown(usage, figures, balance) {
   for (const point of [...usage.points].reverse()) {
     times.push(new Date(Date.parse(point.at) + 3600000 > Date.now() ? Date.now() : Date.parse(point.at) + 3600000).toISOString());
     remaining.push(left);
-    left += point.dispatched;
+    left += point.dispatched + point.corrected;
     times.push(point.at);
     remaining.push(left);
   }

@@ -23,6 +23,7 @@ from app.explain.contract import ExplainAnswer, ExplainerState, ExplainTask, Ver
 from app.explain.engine.batch import count_nothing, run_batch
 from app.explain.engine.batcher import Batcher, BatchLimits
 from app.explain.engine.versions import Key, LoadedVersion, Preloader, VersionCache, VersionSource
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.metrics import BatchMetrics
 from app.settings import Settings
@@ -109,8 +110,10 @@ def open_resident(
     settings: Settings, database: Database, registry: CollectorRegistry | None = None
 ) -> ResidentExplainer:
     """An explainer over the database and the artifact store; with a registry, its metrics are there."""
-    ledger = Ledger(database, lease=timedelta(seconds=settings.budget_lease_seconds))
-    ensembles = EnsembleDirectory(settings, database, ledger, open_keyring(settings, database))
+    keyring = open_keyring(settings, database)
+    lease = timedelta(seconds=settings.budget_lease_seconds)
+    ledger = Ledger(database, ChainKey(keyring.ledger_secret), lease=lease)
+    ensembles = EnsembleDirectory(settings, database, ledger, keyring)
     source = VersionSource(database, ensembles, open_store(settings), settings.device)
     limits = BatchLimits(
         records=settings.explain_batch,

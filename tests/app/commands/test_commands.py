@@ -16,6 +16,7 @@ from app.db.migrations import newest_revision
 from app.db.tables import utc_now
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
+from tests.app.ledger import CHAIN_KEY
 from tests.patience import BOUND
 
 RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
@@ -45,7 +46,7 @@ def lender(database: Database) -> Ledger:
     with database.writing() as connection:
         tenant_id = queries.add_tenant(connection, "lender", utc_now())
         directory.add_ensemble(connection, tenant_id, "loans", "1", utc_now())
-    return Ledger(database)
+    return Ledger(database, CHAIN_KEY)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from app.db.engine import open_database
 from app.ensembles import directory
 from app.ledger.ledger import Ledger
 from app.settings import Settings
+from tests.app.ledger import CHAIN_KEY
 from tests.fakes.lending import make_lending
 from tests.patience import BOUND, wait_until
 from tests.published import publish, save_two
@@ -46,7 +47,7 @@ def trained(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     with database.reading() as connection:
         row = directory.find_ensemble(connection, tenant_id, MODEL)
     assert row is not None
-    Ledger(database).set_limit(tenant_id, row.id, 1000)
+    Ledger(database, CHAIN_KEY).set_limit(tenant_id, row.id, 1000)
     database.close()
     return folder
 

@@ -19,6 +19,7 @@ from app.ledger.ledger import Ledger
 from app.train import jobs
 from models.errors import ConfigError
 from tests.app.conftest import Customer, new_customer
+from tests.app.ledger import CHAIN_KEY
 
 
 def test_migrations_equal_the_tables(database: Database) -> None:
@@ -43,7 +44,7 @@ def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
     database = open_database(empty_database_url)
     migrations.upgrade(database, "0001")
     customer = new_customer(database)
-    ledger = Ledger(database)
+    ledger = Ledger(database, CHAIN_KEY)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
     ledger.dispatch(reservation, 3)
@@ -59,7 +60,7 @@ def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
         assert bought.find_bought(connection, owner, [b"k" * 32]) == {}
     assert ledger.settle(reservation).dispatched == 3
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).used == 3
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
     migrations.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
@@ -103,14 +104,14 @@ def test_client_keys_that_may_have_trained_become_analysts(empty_database_url: s
 
 @pytest.mark.parametrize("change", ["UPDATE ledger_entries SET used = used + 1", "DELETE FROM ledger_entries"])
 def test_the_ledger_is_append_only(database: Database, customer: Customer, change: str) -> None:
-    Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, customer.ensemble_id, 10)
     with pytest.raises(DBAPIError, match="append-only"), database.writing() as connection:
         connection.execute(text(change))
 
 
 def test_a_counter_cannot_pass_its_ceiling(database: Database, customer: Customer) -> None:
     """Behind the guarded UPDATE stands the database itself."""
-    Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10)
+    Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, customer.ensemble_id, 10)
     with pytest.raises(DBAPIError, match="within_ceiling"), database.writing() as connection:
         connection.execute(text("UPDATE accounts SET reserved = 11"))
 

@@ -21,6 +21,7 @@ from app.ledger.ledger import Ledger
 from models.ensemble.protocol import Ensemble, charges_of
 from models.errors import ConfigError, EnsembleError, QueryLimitError
 from tests.app.conftest import Customer
+from tests.app.ledger import CHAIN_KEY
 from tests.fakes.ensembles import CLASSES, MEMBERS, CountingEnsemble, FlakyBox, formula
 
 LIMIT = 100
@@ -72,7 +73,7 @@ def test_it_is_an_ensemble_and_charges_each_record_once(
     assert (second.charged, second.reused) == (0, 7)
     assert (ensemble.charged, ensemble.reused, lender.records_seen) == (7, 10, 7)
     assert used(ledger, customer) == (7, 0), "the rest of the reservation is released"
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_answers_outlive_the_request_but_not_the_version(meter: Meter, ledger: Ledger, customer: Customer) -> None:

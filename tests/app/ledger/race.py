@@ -17,6 +17,7 @@ from app.db.engine import open_database
 from app.errors import ReservationError
 from app.ledger.ledger import Ledger
 from models.errors import QueryLimitError
+from tests.app.ledger import CHAIN_KEY
 
 PROCESSES = 8
 LEASE = timedelta(seconds=1)
@@ -89,7 +90,7 @@ def _start(race: Race, seed: int) -> int:
 
 
 def _work(race: Race, chance: random.Random, death: Death) -> None:
-    ledger = Ledger(open_database(race.database_url, pool_size=1), lease=LEASE)
+    ledger = Ledger(open_database(race.database_url, pool_size=1), CHAIN_KEY, lease=LEASE)
     most = LARGEST
     while time.time() < race.ends_at:
         try:

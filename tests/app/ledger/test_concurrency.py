@@ -19,6 +19,7 @@ from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
 from models.errors import QueryLimitError
 from tests.app.conftest import Customer
+from tests.app.ledger import CHAIN_KEY
 
 THREADS = 8
 
@@ -32,6 +33,15 @@ class LosesAnswers(Database):
     def stepping(self) -> Iterator[Connection]:
         with super().stepping() as connection:
             yield connection
+        self._lose()
+
+    @contextmanager
+    def holding(self) -> Iterator[Connection]:
+        with super().holding() as connection:
+            yield connection
+        self._lose()
+
+    def _lose(self) -> None:
         if self.lost:
             self.lost -= 1
             raise OperationalError("step", {}, ConnectionError("server closed the connection unexpectedly"))
@@ -44,8 +54,8 @@ def lossy(database: Database) -> LosesAnswers:
 
 def test_a_new_period_is_opened_once_by_many(database: Database, customer: Customer) -> None:
     today = datetime(2026, 5, 1, tzinfo=UTC)
-    Ledger(database, clock=lambda: today).set_limit(customer.tenant_id, customer.ensemble_id, 5, Period.DAY)
-    tomorrow = Ledger(database, clock=lambda: today + timedelta(days=1))
+    Ledger(database, CHAIN_KEY, clock=lambda: today).set_limit(customer.tenant_id, customer.ensemble_id, 5, Period.DAY)
+    tomorrow = Ledger(database, CHAIN_KEY, clock=lambda: today + timedelta(days=1))
 
     def reserve(_: int) -> Reservation | None:
         try:
@@ -57,7 +67,7 @@ def test_a_new_period_is_opened_once_by_many(database: Database, customer: Custo
         granted = [reservation for reservation in pool.map(reserve, range(20)) if reservation is not None]
     assert len(granted) == 5
     assert tomorrow.balance(customer.tenant_id, customer.ensemble_id).reserved == 5
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_no_period_passes_its_limit_while_periods_turn(database: Database, customer: Customer) -> None:
@@ -68,7 +78,7 @@ def test_no_period_passes_its_limit_while_periods_turn(database: Database, custo
         return datetime(2026, 5, 1, tzinfo=UTC) + timedelta(hours=next(hours))
 
     ids, limit = (customer.tenant_id, customer.ensemble_id), 20
-    ledger = Ledger(database, clock=clock, lease=timedelta(days=100))
+    ledger = Ledger(database, CHAIN_KEY, clock=clock, lease=timedelta(days=100))
     ledger.set_limit(*ids, limit, Period.DAY)
 
     def work(_: int) -> None:
@@ -95,7 +105,7 @@ def test_no_period_passes_its_limit_while_periods_turn(database: Database, custo
         assert key == f"{at:%Y-%m-%d}", "a query counts for the day in which it is dispatched"
         days[key] += dispatched
     assert len(days) > 3 and max(days.values()) <= limit
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_settled_once_by_many(database: Database, ledger: Ledger, customer: Customer) -> None:
@@ -107,7 +117,7 @@ def test_settled_once_by_many(database: Database, ledger: Ledger, customer: Cust
     assert len(settlements) == 1
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (4, 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_limits_change_while_others_reserve(database: Database, ledger: Ledger, customer: Customer) -> None:
@@ -123,11 +133,11 @@ def test_limits_change_while_others_reserve(database: Database, ledger: Ledger, 
         list(pool.map(work, range(60)))
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (0, 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_a_lost_answer_to_a_reservation_reserves_once(lossy: LosesAnswers, customer: Customer) -> None:
-    ledger = Ledger(lossy)
+    ledger = Ledger(lossy, CHAIN_KEY)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     lossy.lost = 1
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
@@ -135,12 +145,12 @@ def test_a_lost_answer_to_a_reservation_reserves_once(lossy: LosesAnswers, custo
     lossy.lost = 1
     ledger.settle(reservation)
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).reserved == 0
-    assert check_ledger(lossy) == []
+    assert check_ledger(lossy, CHAIN_KEY) == []
 
 
 def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: Customer) -> None:
     """Nobody can know whether the first one counted, so both do: never too few."""
-    ledger = Ledger(lossy)
+    ledger = Ledger(lossy, CHAIN_KEY)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
     lossy.lost = 1
@@ -150,7 +160,7 @@ def test_a_lost_answer_to_a_dispatch_is_charged(lossy: LosesAnswers, customer: C
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 6)
     lossy.lost = 10**6
     with pytest.raises(LedgerUnavailableError, match="did not answer within 0 s, so nothing was asked"):
-        Ledger(lossy, patience=timedelta(0)).dispatch(reservation, 1)
+        Ledger(lossy, CHAIN_KEY, patience=timedelta(0)).dispatch(reservation, 1)
     lossy.lost = 0
     assert ledger.settle(reservation).dispatched == 1
-    assert check_ledger(lossy) == []
+    assert check_ledger(lossy, CHAIN_KEY) == []

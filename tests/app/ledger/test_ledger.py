@@ -14,6 +14,7 @@ from app.ledger.balance import Reservation, following
 from app.ledger.ledger import Ledger
 from models.errors import ConfigError, QueryLimitError
 from tests.app.conftest import Customer, new_customer
+from tests.app.ledger import CHAIN_KEY
 
 LEASE = timedelta(minutes=15)
 
@@ -21,8 +22,8 @@ LEASE = timedelta(minutes=15)
 def test_a_limit_that_no_counter_could_hold_is_refused(database: Database, customer: Customer) -> None:
     for limit in (-1, 10**15 + 1, 10**30):
         with pytest.raises(ConfigError, match="makes no sense"):
-            Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, limit)
-    assert Ledger(database).set_limit(customer.tenant_id, customer.ensemble_id, 10**15).remaining == 10**15
+            Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, customer.ensemble_id, limit)
+    assert Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, customer.ensemble_id, 10**15).remaining == 10**15
 
 
 class Time:
@@ -45,7 +46,7 @@ def time() -> Time:
 
 @pytest.fixture
 def ledger(database: Database, time: Time) -> Ledger:
-    return Ledger(database, clock=time, lease=LEASE)
+    return Ledger(database, CHAIN_KEY, clock=time, lease=LEASE)
 
 
 def counters(ledger: Ledger, customer: Customer) -> tuple[int, int]:
@@ -65,7 +66,7 @@ def test_a_reservation_runs_its_course(ledger: Ledger, customer: Customer, datab
     assert counters(ledger, customer) == (4, 0)
     assert ledger.settle(reservation) == settlement, "a second settle changes nothing"
     assert counters(ledger, customer) == (4, 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_the_last_unit_fits_and_no_more(ledger: Ledger, customer: Customer) -> None:
@@ -174,7 +175,7 @@ def test_a_lowered_limit_stops_new_reservations_and_loses_nothing(
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 5)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_a_period_turns(
         ledger.dispatch(over_midnight, 7)
     assert counters(ledger, customer) == (0, 10), "never 20 in a period of 10"
     assert ledger.settle(over_midnight).dispatched == 2, "and those were charged to the period before"
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_what_is_left_goes_on_in_the_next_period_where_there_is_room(
@@ -219,7 +220,7 @@ def test_what_is_left_goes_on_in_the_next_period_where_there_is_room(
     assert counters(ledger, customer) == (0, 4)
     ledger.settle(new)
     assert counters(ledger, customer) == (4, 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_who_lost_a_reservation_moves_nothing_into_the_next_period(
@@ -247,7 +248,7 @@ def test_the_period_itself_can_change(ledger: Ledger, customer: Customer, time: 
         # What the first budget reserved is overdue by now and was released, so only the new limit counts.
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 12)
         ledger.reserve(customer.tenant_id, customer.ensemble_id, 1)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_another_period_counts_anew_only_if_that_is_said(
@@ -274,7 +275,7 @@ def test_another_period_counts_anew_only_if_that_is_said(
     with pytest.raises(ConflictError, match="the period '2026-01' would count from 6"):
         ledger.set_limit(*ids, 10, Period.MONTH)
     assert ledger.set_limit(*ids, 10, Period.MONTH, restart=True).used == 6
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
 
 
 def test_tenants_do_not_share(ledger: Ledger, customer: Customer, database: Database) -> None:
@@ -299,7 +300,7 @@ def test_an_unknown_reservation_is_named(ledger: Ledger, customer: Customer) -> 
 
 def test_without_tables_the_error_says_migrate(empty_database_url: str) -> None:
     database = open_database(empty_database_url)
-    ledger = Ledger(database, patience=timedelta(0))
+    ledger = Ledger(database, CHAIN_KEY, patience=timedelta(0))
     with pytest.raises(LedgerUnavailableError, match="recourse migrate"):
         ledger.reserve(1, 1, 1)
     database.close()
@@ -318,11 +319,12 @@ def test_the_check_names_what_is_wrong(ledger: Ledger, customer: Customer, datab
                 "VALUES (0, 0, 'limit', '2026-01-01 00:00:00', 0, 0, 0, 0)"
             )
         )
-    found = check_ledger(database)
+    found = check_ledger(database, CHAIN_KEY)
     assert sum("says used 1" in sentence for sentence in found) == 2
     assert any("its entries sum to 0" in sentence for sentence in found)
     assert any("dispatched 4, its entries sum to 2" in sentence for sentence in found)
     assert any("not there" in sentence for sentence in found)
+    assert sum("chain" in sentence for sentence in found) == 0, "the counters are what was changed"
     assert len(found) == 4
 
 
@@ -332,7 +334,7 @@ def test_all_that_is_overdue_is_expired_however_much(
     """What other tenants' crashes left behind must not hide what is in the way of this one."""
     monkeypatch.setattr("app.ledger.ledger.EXPIRE_BATCH", 2)
     clock = Time()
-    ledger, other = Ledger(database, clock), new_customer(database)
+    ledger, other = Ledger(database, CHAIN_KEY, clock), new_customer(database)
     for owner in (other, customer):
         ledger.set_limit(owner.tenant_id, owner.ensemble_id, 10)
     for owner in (other, other, other, other, other, customer):
@@ -346,6 +348,6 @@ def test_what_callers_read_names_no_host() -> None:
     """The driver's message does, and it was passed on."""
     database = open_database("postgresql://recourse:hunter2@127.0.0.1:1/recourse")
     with pytest.raises(LedgerUnavailableError, match="the ledger's database did not answer") as refused:
-        Ledger(database, patience=timedelta(0)).balance(1, 1)
+        Ledger(database, CHAIN_KEY, patience=timedelta(0)).balance(1, 1)
     assert "127.0.0.1" not in str(refused.value) and "127.0.0.1" in str(refused.value.__cause__)
     database.close()

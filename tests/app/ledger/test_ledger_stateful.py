@@ -25,6 +25,7 @@ from app.ledger.balance import Reservation, period_key
 from app.ledger.ledger import Ledger
 from models.errors import QueryLimitError
 from tests.app.conftest import new_customer
+from tests.app.ledger import CHAIN_KEY
 
 LEASE = timedelta(minutes=15)
 
@@ -89,7 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now = datetime(2026, 1, 31, 12, tzinfo=UTC)
         self.customer = new_customer(self.database)
         self.ids = (self.customer.tenant_id, self.customer.ensemble_id)
-        self.ledger = Ledger(self.database, clock=lambda: self.now, lease=LEASE)
+        self.ledger = Ledger(self.database, CHAIN_KEY, clock=lambda: self.now, lease=LEASE)
         self.books = Books()
         self.set_limit(20, Period.DAY)
 
@@ -216,7 +217,7 @@ class LedgerMachine(RuleBasedStateMachine):
             dispatches = connection.execute(statement.where(LedgerEntry.dispatched > 0)).all()
         for key, at in dispatches:
             assert key in {period_key(kind, at) for kind in Period}, "it counts for the period of its dispatch"
-        assert check_ledger(self.database) == []
+        assert check_ledger(self.database, CHAIN_KEY) == []
 
     @staticmethod
     def _owns(reservation: Reservation, promise: Promise) -> bool:

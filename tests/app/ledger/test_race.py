@@ -14,7 +14,7 @@ from app.db.ledger_tables import ReservationRow, State
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer
-from tests.app.ledger import race
+from tests.app.ledger import CHAIN_KEY, race
 from tests.patience import PATIENCE
 
 LIMIT = 5000
@@ -24,7 +24,7 @@ SECONDS = 120.0 * PATIENCE
 def test_killed_processes_never_overspend(
     database: Database, database_url: str, customer: Customer, tmp_path: Path
 ) -> None:
-    ledger = Ledger(database, lease=timedelta(seconds=1))
+    ledger = Ledger(database, CHAIN_KEY, lease=timedelta(seconds=1))
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, LIMIT)
     for name in ("calls", "kills"):
         (tmp_path / name).touch()
@@ -41,7 +41,7 @@ def test_killed_processes_never_overspend(
     ledger.expire()
     balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
     assert (balance.used, balance.reserved) == (dispatched(database), 0)
-    assert check_ledger(database) == []
+    assert check_ledger(database, CHAIN_KEY) == []
     with database.reading() as connection:
         states = set(connection.execute(select(ReservationRow.state).distinct()).scalars())
     assert states == {State.SETTLED, State.EXPIRED}

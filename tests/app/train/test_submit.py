@@ -20,6 +20,7 @@ from app.train.request import TrainRequest, make_plan
 from app.train.service import cancel
 from models.errors import ConfigError, DataError, QueryLimitError, SchemaError
 from tests.app.conftest import Customer
+from tests.app.ledger import CHAIN_KEY
 from tests.servers.worker import changed
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -34,7 +35,7 @@ def submit(
 ) -> AnyRow:
     """As a request does it."""
     chosen = settings or Settings()
-    train_service.check_budget(database, ledger or Ledger(database), chosen, tenant_id, request)
+    train_service.check_budget(database, ledger or Ledger(database, CHAIN_KEY), chosen, tenant_id, request)
     with database.writing() as connection:
         return train_service.submit(connection, tenant_id, uuid4(), request, chosen.max_queued_jobs)
 
@@ -59,11 +60,11 @@ def test_a_job_is_submitted_and_cancelled(
     assert TrainRequest.of_job(row.request, row.model_name) == request_
     with pytest.raises(OverloadedError, match="1 of 1 training jobs are unfinished"):
         submit(database, customer.tenant_id, request_, settings)
-    assert cancel(database, Ledger(database), store, customer.tenant_id, row.id).state == "cancelled"
+    assert cancel(database, Ledger(database, CHAIN_KEY), store, customer.tenant_id, row.id).state == "cancelled"
     with pytest.raises(ConflictError, match="is cancelled already"):
-        cancel(database, Ledger(database), store, customer.tenant_id, row.id)
+        cancel(database, Ledger(database, CHAIN_KEY), store, customer.tenant_id, row.id)
     with pytest.raises(NotFoundError, match="there is no job"):
-        cancel(database, Ledger(database), store, customer.tenant_id + 1, row.id)
+        cancel(database, Ledger(database, CHAIN_KEY), store, customer.tenant_id + 1, row.id)
 
 
 def test_what_is_refused_at_once(database: Database, customer: Customer, request_: TrainRequest) -> None:
@@ -90,7 +91,7 @@ def test_what_is_refused_at_once(database: Database, customer: Customer, request
         ask("model", changed(request_, overrides={"features": {"shoes": {"direction": "up"}}}))
     with pytest.raises(UnknownBudgetError, match="set a limit first"):
         ask("model", changed(request_, ensemble="scores"))
-    Ledger(database).set_limit(customer.tenant_id, ensemble_id, 10_000)
+    Ledger(database, CHAIN_KEY).set_limit(customer.tenant_id, ensemble_id, 10_000)
     ask("model", changed(request_, ensemble="scores"))
     ask("loans", changed(request_, label="income"))
 
@@ -124,7 +125,7 @@ def test_a_training_over_the_budget_is_refused_at_once_and_one_that_fits_is_not(
     database: Database, customer: Customer, request_: TrainRequest
 ) -> None:
     """Registered or trained here; the comparison with the oracle is left out where there is no room for it."""
-    ledger = Ledger(database)
+    ledger = Ledger(database, CHAIN_KEY)
     least = make_plan(changed(request_, oracle_records=0), "cpu").total
 
     def ask(request: TrainRequest, default_budget: int = 10**6) -> None:
@@ -151,7 +152,7 @@ def test_what_a_crashed_owner_holds_is_no_reason_to_refuse(
     database: Database, customer: Customer, request_: TrainRequest
 ) -> None:
     least = make_plan(changed(request_, oracle_records=0), "cpu").total
-    ledger = Ledger(database, lease=timedelta(seconds=-1))
+    ledger = Ledger(database, CHAIN_KEY, lease=timedelta(seconds=-1))
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, least)
     ledger.reserve(customer.tenant_id, customer.ensemble_id, least)
     assert submit(database, customer.tenant_id, changed(request_, model="loans"), ledger=ledger).state == "queued"
