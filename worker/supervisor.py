@@ -51,9 +51,8 @@ class Supervisor:
     def __init__(self, settings: Settings, database: Database, should_stop: Callable[[], bool]) -> None:
         self._settings, self._database, self._should_stop = settings, database, should_stop
         lease = timedelta(seconds=settings.budget_lease_seconds)
-        self._ledger = Ledger(
-            database, ChainKey(open_keyring(settings, database).ledger_secret), lease=lease, patience=PATIENCE
-        )
+        chain_key = ChainKey(open_keyring(settings, database).ledger_secret)
+        self._ledger = Ledger(database, chain_key, lease=lease, patience=PATIENCE)
         self._lease = timedelta(seconds=settings.job_lease_seconds)
         self._full_until = 0.0
         self._name = f"{socket.gethostname()}:{os.getpid()}"

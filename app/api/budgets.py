@@ -5,29 +5,33 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from sqlalchemy import Connection
 
 from app.api.dependencies import (
     AdminCaller,
     Caller,
     DatabaseDep,
     Download,
+    IdempotencyKey,
     KeyedRoute,
     LedgerDep,
     Page,
     PageQuery,
     ResourcesDep,
+    replied,
 )
 from app.api.problems import WITH_BODY, problems
 from app.db.ledger_tables import EntryType, Period
 from app.ensembles import budgets
 from app.ensembles.budgets import NamedBalance
 from app.fields import Body, NameInPath
+from app.idempotency import StoredReply
 from app.ledger.ledger import MOST_QUERIES
 from app.ledger.queries import Step
-from app.ledger.steps import MOST_REASON
+from app.ledger.steps import MOST_REASON, Correction
 
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=["2026-01-01T00:00:00Z"])]
@@ -208,18 +212,28 @@ def put(
 
 
 @router.post(
-    "/{ensemble}/corrections", operation_id="correct_budget", status_code=201, responses=problems(*WITH_BODY, 404, 409)
+    "/{ensemble}/corrections",
+    operation_id="correct_budget",
+    status_code=201,
+    response_model=BudgetAnswer,
+    responses=problems(*WITH_BODY, 404, 409),
 )
 def correct(
-    ensemble: NameInPath, body: CorrectionBody, caller: AdminCaller, database: DatabaseDep, ledger: LedgerDep
-) -> BudgetAnswer:
+    ensemble: NameInPath, body: CorrectionBody, caller: AdminCaller, resources: ResourcesDep, keyed: IdempotencyKey
+) -> Response:
     """Correct what is used in the present period, by an entry of its own with a reason; nothing is edited.
 
     No more can be given back than is used, and nothing is added above the limit: raise the limit first. An entry can be
     taken back in parts, never by more than it added. Else the answer is a 409.
     """
-    wanted = body.queries, body.reason, body.reverses
-    return _shown(budgets.correct(database, ledger, caller.tenant_id, caller.key_id, ensemble, *wanted))
+    wanted = Correction(body.queries, body.reason, f"key {caller.key_id}", body.reverses)
+
+    def work(connection: Connection) -> StoredReply:
+        named = budgets.correct(connection, resources.ledger, caller.tenant_id, ensemble, wanted, caller.key_id)
+        return StoredReply(201, _shown(named).model_dump_json())
+
+    keyed = None if keyed is None else keyed.on(ensemble)
+    return replied(resources.idempotent.once(caller.tenant_id, "/corrections", keyed, work))
 
 
 @router.get("/{ensemble}/usage", operation_id="show_usage", responses=problems(404, 413))

@@ -21,7 +21,7 @@ from app.ledger.audit import audit_ledger, ledger_csv
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import ChainEnd, anchor_budget
 from app.ledger.ledger import Ledger
-from app.ledger.steps import MOST_REASON, Correction
+from app.ledger.steps import MOST_MAKER, MOST_REASON, Correction
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 
@@ -70,8 +70,9 @@ def correct(
 ) -> None:
     """Correct what is used in the present period by an entry of its own; no entry is ever changed."""
     with opened_ledger() as (database, _, ledger):
-        correction = Correction(queries, reason, _operator(), reverses)
-        balance = ledger.correct(*_ids(database, tenant, ensemble), correction)
+        ids, correction = _ids(database, tenant, ensemble), Correction(queries, reason, _operator(), reverses)
+        with database.writing() as connection:
+            balance = ledger.correct(connection, *ids, correction)
     typer.echo(f"{balance.used} queries used in period {balance.period_key}, {balance.remaining} left")
 
 
@@ -135,7 +136,7 @@ def expire() -> None:
 
 
 def _operator() -> str:
-    return f"operator {getpass.getuser()}"
+    return f"operator {getpass.getuser()}"[:MOST_MAKER]
 
 
 def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:

@@ -1,9 +1,11 @@
 """Budgets: limits, what is left of them, and where it went."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
+
+from sqlalchemy import Connection
 
 from app.auth.queries import find_key
 from app.db.engine import Database
@@ -17,7 +19,7 @@ from app.ledger.audit import UsagePoint, ledger_csv, usage_series
 from app.ledger.balance import Balance
 from app.ledger.ledger import Ledger
 from app.ledger.queries import Step
-from app.ledger.steps import Correction
+from app.ledger.steps import MOST_MAKER, Correction
 from models.errors import ConfigError
 
 MOST_POINTS = 2_000
@@ -63,20 +65,15 @@ def set_budget(
 
 
 def correct(
-    database: Database,
-    ledger: Ledger,
-    tenant_id: int,
-    key_id: UUID,
-    name: str,
-    count: int,
-    reason: str,
-    reverses: int | None,
+    connection: Connection, ledger: Ledger, tenant_id: int, name: str, correction: Correction, key_id: UUID
 ) -> NamedBalance:
-    """Correct the used queries, in the name of a key."""
-    ensemble = find_ensemble(database, tenant_id, name)
-    key = database.read(find_key, tenant_id, key_id)
-    made_by = f"key {key_id}" if key is None else f"key {key_id} ({key.name})"
-    return NamedBalance(name, ledger.correct(tenant_id, ensemble.id, Correction(count, reason, made_by, reverses)))
+    """Correct the used queries, in the name of a key; the caller commits."""
+    row = directory.find_ensemble(connection, tenant_id, name)
+    ensemble, key = found(row, f"ensemble {name!r}: see GET /ensembles"), find_key(connection, tenant_id, key_id)
+    named = (
+        correction if key is None else replace(correction, made_by=f"{correction.made_by} ({key.name})"[:MOST_MAKER])
+    )
+    return NamedBalance(name, ledger.correct(connection, tenant_id, ensemble.id, named))
 
 
 def show_usage(

@@ -115,28 +115,24 @@ class Ledger:
         """The budget as it stands in the present period."""
         return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
 
-    def correct(self, tenant_id: int, ensemble_id: int, correction: Correction) -> Balance:
-        """Give back used queries of the present period, or add some, by an entry of its own; nothing is edited.
+    def correct(self, connection: Connection, tenant_id: int, ensemble_id: int, correction: Correction) -> Balance:
+        """Give back used queries of the present period, or add some, by an entry of its own; the caller commits.
 
         An addition that would pass the limit is refused (raise the limit first), and so is a return of more than is
         used. An entry can be taken back in several parts, never by more than it added.
         """
         if abs(correction.queries) > MOST_QUERIES:
             raise ConfigError(f"a correction of {correction.queries} queries is too large: use {MOST_QUERIES} at most")
-
-        def change(connection: Connection) -> Balance:
-            now = self._clock()
-            # The budget's row is held: two corrections of one entry come after each other.
-            _open_period(connection, self._key, tenant_id, ensemble_id, now)
-            if correction.reverses is not None:
-                _check_reversal(connection, tenant_id, ensemble_id, correction.queries, correction.reverses)
-            tip = look_at_budget(connection, tenant_id, ensemble_id, period_keys(now))
-            move = None if tip is None else Move(connection, self._key, tip, tenant_id, now)
-            if move is None or move.correct(ensemble_id, correction, period_keys(now)) is None:
-                raise _no_room(correction.queries, _balance(connection, tenant_id, ensemble_id, now))
-            return _balance(connection, tenant_id, ensemble_id, now)
-
-        return self._write(change)
+        now, owner = self._clock(), (tenant_id, ensemble_id)
+        # The budget's row is held: two corrections of one entry come after each other.
+        _open_period(connection, self._key, *owner, now)
+        if correction.reverses is not None:
+            _check_reversal(connection, *owner, correction.queries, correction.reverses)
+        tip = look(connection, tenant_id, owner, now)
+        move = None if tip is None else Move(connection, self._key, tip, tenant_id, now)
+        if move is None or move.correct(ensemble_id, correction, period_keys(now)) is None:
+            raise _no_room(correction.queries, _balance(connection, *owner, now))
+        return _balance(connection, *owner, now)
 
     def reserve(self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None) -> Reservation:
         """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.

@@ -27,6 +27,7 @@ from sqlalchemy import (
     String,
     Update,
     bindparam,
+    func,
     insert,
     literal,
     make_url,
@@ -102,7 +103,11 @@ FENCE = bindparam("owner", type_=BIG_ID)
 NUMBER = bindparam("place", type_=BIG_ID)
 MAC: BindParameter[bytes] = bindparam("link_mac", type_=LargeBinary())
 HEAD: BindParameter[bytes] = bindparam("next_head", type_=LargeBinary())
-NEXT_IN_CHAIN = Account.chain_number == NUMBER - 1
+NO_HEAD: ColumnElement[bytes] = literal(b"", LargeBinary())
+NEXT_IN_CHAIN = (Account.chain_number == NUMBER - 1) & (
+    func.coalesce(Account.chain_head, NO_HEAD) == bindparam("head_before", type_=LargeBinary())
+)
+"""The head too: a caller that remembers an older one must not lend it to whoever cut off the newest entries."""
 CHAINED = {"chain_number": NUMBER, "chain_head": HEAD}
 
 
@@ -252,7 +257,7 @@ TIP_OF_RESERVATION = TIP.where(
 )
 
 
-MOST_REASON = 500
+MOST_REASON, MOST_MAKER = 500, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +360,7 @@ class Move:
             "place": link.number,
             "link_mac": link.mac,
             "next_head": link.head,
+            "head_before": self.tip.head,
             **given,
         }
         row = step.run(self.connection, parameters)

@@ -13,7 +13,9 @@ from app.db import migrations
 from app.db.engine import Database, open_database
 from app.db.tables import utc_now
 from app.ensembles import directory
+from app.ledger.balance import Balance
 from app.ledger.ledger import Ledger
+from app.ledger.steps import Correction
 from tests.app.ledger import CHAIN_KEY
 from tests.servers.postgres import new_database, postgres_url
 
@@ -87,6 +89,15 @@ def ledger(database: Database) -> Ledger:
 @pytest.fixture
 def customer(database: Database) -> Customer:
     return new_customer(database)
+
+
+def correct(
+    database: Database, ledger: Ledger, customer: Customer, queries: int, reverses: int | None = None
+) -> Balance:
+    """A correction in a transaction of its own."""
+    wanted = Correction(count, "for once", "tests")
+    with database.writing() as connection:
+        return ledger.correct(connection, customer.tenant_id, customer.ensemble_id, wanted)
 
 
 def new_customer(database: Database) -> Customer:

@@ -225,6 +225,7 @@ CALLS = {
     "predict": "predict",
     "list_budgets": "budgets",
     "set_budget": "set_budget",
+    "correct_budget": "correct_budget",
     "show_usage": "usage",
     "show_ledger": "ledger",
     "make_key": "make_key",
@@ -285,8 +286,11 @@ def test_all_calls_awaited_say_what_the_others_say(service: Service, database: D
                 assert (await client.activate("loans", 1)).active_version == 1
                 assert (await client.predict("loans", [{"income": 3}])).charged == 1
                 assert (await client.usage("loans", "day")).step == "day"
-                assert [entry.kind for entry in (await client.ledger("loans")).items] == ["open", "limit"]
-                assert (await client.ledger_csv("loans")).count("\n") == 3
+                assert (await client.correct_budget("loans", 2, "for once")).used == 2
+                assert waiting.correct_budget("loans", -1, "in part", reverses=None).used == 1
+                kinds = [entry.kind for entry in (await client.ledger("loans")).items]
+                assert kinds == ["open", "limit", "correct", "correct"]
+                assert (await client.ledger_csv("loans")).count("\n") == 5
                 made = await client.make_key("another", "viewer")
                 assert made.key.startswith("rk_") and made.id in [key.id for key in waiting.keys().items]
                 await client.revoke_key(made.id)

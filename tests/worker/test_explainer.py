@@ -268,11 +268,8 @@ def test_killed_under_load(site: Site, lending: Lending) -> None:
     assert 503 in statuses
     owner = (site.tenant_id, site.ensemble_id)
     # As if a quarter of an hour had passed: what the killed ones held expires, and is charged.
-    Ledger(
-        site.resources.database,
-        ChainKey(site.resources.keyring.ledger_secret),
-        clock=lambda: utc_now() + timedelta(hours=1),
-    ).expire()
+    chain_key = ChainKey(site.resources.keyring.ledger_secret)
+    Ledger(site.resources.database, chain_key, clock=lambda: utc_now() + timedelta(hours=1)).expire()
     balance = site.resources.ledger.balance(*owner)
     assert balance.reserved == 0
     # Only what was dispatched in the very moment of a kill may have been charged without being seen.

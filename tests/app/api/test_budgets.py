@@ -7,6 +7,8 @@ import pytest
 
 from app.db.engine import Database
 from app.db.tables import utc_now
+from app.ledger.audit import check_ledger
+from app.ledger.chain import ChainKey
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble
 
@@ -107,3 +109,44 @@ def test_another_tenant_has_no_such_budget(service: Service, ensemble_id: int) -
     for path in ("/budgets/loans/usage", "/budgets/loans/ledger", "/budgets/loans/ledger?format=csv"):
         assert service.stranger.get(path).status_code == 404
     assert service.stranger.put("/budgets/loans", json={"limit": 1}).status_code == 404
+
+
+def test_a_correction_is_an_entry_of_its_own(service: Service, ensemble_id: int) -> None:
+    service.admin.put("/budgets/loans", json={"limit": 50})
+    spend(service, ensemble_id, queries=7, reserved=10)
+    settled = service.viewer.get("/budgets/loans/ledger").json()["items"][-1]
+    wanted = {"queries": -5, "reason": "=the models were down", "reverses": settled["id"]}
+    first, again = (
+        service.admin.post("/budgets/loans/corrections", json=wanted, headers={"Idempotency-Key": "k"})
+        for _ in range(2)
+    )
+    assert (first.status_code, first.json()["used"], first.json()["remaining"]) == (201, 2, 48), first.text
+    assert again.json() == first.json() and again.headers["Idempotent-Replayed"] == "true"
+    for body, status, told in (
+        ({"queries": -3, "reason": "x", "reverses": settled["id"]}, 409, "2 of which are not reversed"),
+        ({"queries": 1, "reason": "x", "reverses": settled["id"]}, 409, "does not reverse it"),
+        ({"queries": -1, "reason": "x", "reverses": settled["id"] + 99}, 404, "has no entry"),
+        ({"queries": -3, "reason": "x"}, 409, "cannot be given back, 2 are used"),
+        ({"queries": 49, "reason": "x"}, 409, "raise the limit first"),
+        ({"queries": 0, "reason": "x"}, 422, "makes no sense"),
+        ({"queries": 1, "reason": " "}, 422, "needs a reason"),
+        ({"queries": 1, "reason": "x" * 501}, 422, "500"),
+    ):
+        answer = service.admin.post(path, json=body)
+        assert (answer.status_code, told in answer.text) == (status, True), answer.text
+    line = service.viewer.get("/budgets/loans/ledger").json()["items"][-1]
+    assert [line[name] for name in ("kind", "used", "dispatched", "reason", "reverses")] == [
+        "correct",
+        -5,
+        0,
+        "=the models were down",
+        settled["id"],
+    ]
+    assert (
+        str(line["made_by"]).startswith("key ") and line["number"] == settled["number"] + 1 and len(line["mac"]) == 64
+    )
+    row = list(csv.DictReader(service.viewer.get("/budgets/loans/ledger?format=csv").text.splitlines()))[-1]
+    assert (row["reason"], row["mac"]) == ("'=the models were down", line["mac"])
+    (point,) = service.viewer.get("/budgets/loans/usage").json()["points"]
+    assert (point["dispatched"], point["total"], point["corrected"]) == (7, 7, -5)
+    assert check_ledger(service.resources.database, ChainKey(service.resources.keyring.ledger_secret)) == []

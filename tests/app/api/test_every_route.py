@@ -15,7 +15,9 @@ from tests.app.api.rows import SCHEMA, add_ensemble, add_job, publish
 from tests.app.api.test_datasets import csv, upload
 
 OPEN = {"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"}
-ADMINS = {"POST /keys", "GET /keys", "DELETE /keys/{key_id}", "POST /ensembles", "PUT /budgets/{ensemble}"}
+ADMINS = {"POST /keys", "GET /keys", "DELETE /keys/{key_id}", "POST /ensembles", "PUT /budgets/{ensemble}"} | {
+    "POST /budgets/{ensemble}/corrections"
+}
 ANALYSTS = {"POST /datasets", "POST /train", "DELETE /jobs/{job_id}", "POST /models/{name}/activate"}
 BODIES: dict[str, object] = {
     "POST /explain": {"model": "loans", "records": [{"income": 1}], "target": "yes"},
@@ -31,6 +33,7 @@ BODIES: dict[str, object] = {
     },
     "POST /ensembles/{name}/predict": {"records": [{"income": 1}]},
     "PUT /budgets/{ensemble}": {"limit": 1},
+    "POST /budgets/{ensemble}/corrections": {"queries": 1, "reason": "for once"},
     "POST /keys": {"name": "mine"},
 }
 

@@ -121,6 +121,7 @@ def test_every_post_is_answered_once_a_key(service: Service, database: Database)
     for path, body in (
         ("/models/loans/activate", {"version": 1}),
         ("/ensembles", scores),
+        ("/budgets/scores/corrections", {"queries": 1, "reason": "for once"}),
         ("/ensembles/loans/predict", {"records": [{"income": 1}]}),
         ("/v1/models/loans:explain", {"instances": [{"income": 1}], "target": "yes"}),
     ):

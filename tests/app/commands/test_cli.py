@@ -120,7 +120,7 @@ def test_the_ledgers_commands_are_mounted(monkeypatch: pytest.MonkeyPatch, tmp_p
     migrated = recourse("migrate")
     assert (migrated.code, migrated.out.startswith("empty -> ")) == (0, True)
     checked = recourse("budget", "check")
-    assert (checked.code, checked.out) == (0, "The ledger's sums equal the rows.\n")
+    assert (checked.code, checked.out) == (0, "The ledger's sums equal the rows, and its chains hold.\n")
     assert "'nobody'" in recourse("budget", "show", "nobody", "nothing").err
     assert recourse("budget", "show", "nobody", "nothing").code == 2
     assert recourse("budget", "show").code == 2

@@ -4,19 +4,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner
 
 from app.auth import queries
+from app.auth.keyring import open_keyring
 from app.commands.budget import app
 from app.db.engine import Database
 from app.db.migrations import newest_revision
 from app.db.tables import utc_now
 from app.ensembles import directory
+from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
-from tests.app.ledger import CHAIN_KEY
+from app.settings import Settings
 from tests.patience import BOUND
 
 RECOURSE = (sys.executable, "-c", "from app.cli import main; main()")
@@ -46,7 +49,7 @@ def lender(database: Database) -> Ledger:
     with database.writing() as connection:
         tenant_id = queries.add_tenant(connection, "lender", utc_now())
         directory.add_ensemble(connection, tenant_id, "loans", "1", utc_now())
-    return Ledger(database, CHAIN_KEY)
+    return Ledger(database, ChainKey(open_keyring(Settings(), database).ledger_secret))
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_set_show_export_and_expire(lender: Ledger, budget: Callable[..., str]) 
     assert "6 of 10 queries left in period 20" in budget("show", "lender", "loans")
     assert budget("export", "lender", "loans").count("\n") == 5
     assert budget("expire") == "0 reservations expired: 0 queries charged, 0 released\n"
-    assert budget("check") == "The ledger's sums equal the rows.\n"
+    assert budget("check").endswith("The ledger's sums equal the rows, and its chains hold.\n")
 
 
 def test_the_check_fails_when_the_sums_differ(lender: Ledger, database: Database, database_url: str) -> None:
@@ -77,6 +80,27 @@ def test_the_check_fails_when_the_sums_differ(lender: Ledger, database: Database
         connection.execute(text("UPDATE accounts SET used = 1"))
     bad = run(database_url, "budget", "check")
     assert (bad.returncode, bad.stdout.count("says used 1")) == (1, 2)
+
+
+def test_a_correction_and_what_was_noted(
+    lender: Ledger, budget: Callable[..., str], database_url: str, tmp_path: Path
+) -> None:
+    lender.set_limit(1, 1, 10)
+    lender.dispatch(reservation := lender.reserve(1, 1, 4), 3)
+    lender.settle(reservation)
+    told = budget("correct", "lender", "loans", "--queries", "-2", "--reason", "the models were down")
+    assert told == "1 queries used in period always, 9 left\n"
+    over = run(database_url, "budget", "correct", "lender", "loans", "--queries", "10", "--reason", "x")
+    assert (over.returncode, over.stderr.count("raise the limit first")) == (2, 1)
+    assert "the models were down,operator " in budget("export", "lender", "loans")
+    noted = tmp_path / "noted.txt"
+    noted.write_text(budget("check"))
+    assert "chains hold" in budget("check", "--noted", str(noted))
+    noted.write_text(noted.read_text().replace("number 6", "number 7"))
+    gone = run(database_url, "budget", "check", "--noted", str(noted))
+    assert (gone.returncode, gone.stdout.count("an older state was put back")) == (1, 1)
+    assert "1 accounts have a new chain" in budget("begin-chain", "lender", "loans", "--reason", "an audit ended")
+    assert "chains hold" in budget("check")
 
 
 @pytest.mark.usefixtures("lender")

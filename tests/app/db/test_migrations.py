@@ -15,6 +15,7 @@ from app.db.tables import ApiKey, Tables, utc_now
 from app.ensembles import bought
 from app.ensembles.bought import AnswerOwner
 from app.ledger.audit import check_ledger
+from app.ledger.chain_check import begin_chains
 from app.ledger.ledger import Ledger
 from app.train import jobs
 from models.errors import ConfigError
@@ -42,13 +43,14 @@ def test_one_linear_history() -> None:
 
 def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
     database = open_database(empty_database_url)
-    migrations.upgrade(database, "0001")
+    migrations.upgrade(database)
     customer = new_customer(database)
     ledger = Ledger(database, CHAIN_KEY)
     ledger.set_limit(customer.tenant_id, customer.ensemble_id, 10)
     reservation = ledger.reserve(customer.tenant_id, customer.ensemble_id, 4)
     ledger.dispatch(reservation, 3)
 
+    migrations.downgrade(database, "0001")
     migrations.upgrade(database)
     owner = AnswerOwner(customer.tenant_id, customer.ensemble_id, "1")
     with database.writing() as connection:
@@ -58,6 +60,7 @@ def test_upgrade_and_downgrade_on_data(empty_database_url: str) -> None:
 
     with database.reading() as connection:
         assert bought.find_bought(connection, owner, [b"k" * 32]) == {}
+    assert begin_chains(database, CHAIN_KEY) == 1
     assert ledger.settle(reservation).dispatched == 3
     assert ledger.balance(customer.tenant_id, customer.ensemble_id).used == 3
     assert check_ledger(database, CHAIN_KEY) == []

@@ -19,12 +19,12 @@ from sqlalchemy import select
 
 from app.db.engine import Database
 from app.db.ledger_tables import Account, LedgerEntry, Period, ReservationRow
-from app.errors import ReservationError
+from app.errors import ConflictError, ReservationError
 from app.ledger.audit import check_ledger
 from app.ledger.balance import Reservation, period_key
 from app.ledger.ledger import Ledger
 from models.errors import QueryLimitError
-from tests.app.conftest import new_customer
+from tests.app.conftest import correct, new_customer
 from tests.app.ledger import CHAIN_KEY
 
 LEASE = timedelta(minutes=15)
@@ -40,6 +40,7 @@ class Counters:
     reserved: int = 0
     dispatched: int = 0
     calls: int = 0
+    corrected: int = 0
 
 
 @dataclass
@@ -186,6 +187,18 @@ class LedgerMachine(RuleBasedStateMachine):
         promise.expires = self.now + LEASE
         return self.ledger.take_over(reservation.tenant_id, reservation.id)
 
+    @rule(count=st.integers(-8, 8).filter(bool))
+    def correct(self, count: int) -> None:
+        account = self.books.account(self.now)
+        over = count > 0 and account.used + account.reserved + count > account.limit
+        if over or account.used + count < 0:
+            with pytest.raises(ConflictError):
+                correct(self.database, self.ledger, self.customer, count)
+        else:
+            assert correct(self.database, self.ledger, self.customer, count).used == account.used + count
+            account.used += count
+            account.corrected += count
+
     @rule()
     def expire(self) -> None:
         ours = [s for s in self.ledger.expire() if str(s.reservation_id) in self.books.promises]
@@ -209,7 +222,9 @@ class LedgerMachine(RuleBasedStateMachine):
             model = self.books.accounts[row.period_key]
             assert (row.query_limit, row.used, row.reserved) == (model.limit, model.used, model.reserved)
             dispatched = sum(r.dispatched for r in rows if r.account_id == row.id)
-            assert model.calls <= dispatched <= row.used + row.reserved <= max(row.query_limit, model.lowest_promise)
+            promised = row.used + row.reserved
+            assert model.calls <= dispatched <= promised - model.corrected
+            assert promised <= max(row.query_limit, model.lowest_promise) and row.used >= 0
 
     def teardown(self) -> None:
         statement = select(Account.period_key, LedgerEntry.at).join(Account, Account.id == LedgerEntry.account_id)
