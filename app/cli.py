@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("data:data", "Print a built-in data set as CSV, label included, or list the names."),
     "serve": ("serve:serve", "Serve the API. With nothing configured everything runs here."),
     "demo": ("demo:demo", "Serve, train on made-up loans, explain refused applicants, and show where to look."),
-    "budget": ("budget:app", "Query budgets and their ledger: check, show, set, export, expire."),
+    "budget": ("budget:app", "Query budgets and their ledger: check, show, set, correct, export, expire, begin-chain."),
     "migrate": ("operate:migrate", "Bring the database to the newest revision."),
     "worker": ("operate:worker", "Explain and train for an API that runs elsewhere."),
     "health": ("operate:health", "Whether the API or the worker on this machine is ready."),

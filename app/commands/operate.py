@@ -21,6 +21,7 @@ from app.db.engine import Database, open_database, told_to_operator
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import begin_chains, is_unchained
 from app.settings import ONE_THREAD, Settings, unknown_names
+from models.errors import ConfigError
 
 SECONDS = 8.0
 READY = 200
@@ -94,8 +95,16 @@ def migrate() -> None:
         migrations.upgrade(database)
         typer.echo(f"{before or 'empty'} -> {migrations.current_revision(database)}")
         if database.read(is_unchained):
-            begun = begin_chains(database, ChainKey(open_keyring(settings, database).ledger_secret))
-            typer.echo(f"the ledger's chains begin: {begun} accounts are anchored as they are")
+            typer.echo(_begin_chains(settings, database))
+
+
+def _begin_chains(settings: Settings, database: Database) -> str:
+    """A migration may run without the secret: then the first start of the service does it."""
+    try:
+        key = ChainKey(open_keyring(settings, database).ledger_secret)
+    except ConfigError as error:
+        return f"the chains over the ledger begin when the service starts ({error})"
+    return f"the chains over the ledger begin: {begin_chains(database, key)} accounts are anchored as they are"
 
 
 def worker(only: Annotated[Part | None, typer.Option(help="Do only this; by default both.")] = None) -> None:

@@ -123,6 +123,7 @@ def line_of(entry: AnyRow) -> Line:
 
 
 MOST_KEPT = 10_000
+BUSY_STEPS = 16
 
 
 class KnownTips:
@@ -136,6 +137,7 @@ class KnownTips:
         self._left: dict[int, Tip] = {}
         self._trusted: dict[int, Tip] = {}
         self._accounts: dict[tuple[int, int] | UUID, int] = {}
+        self._busy: dict[int, int] = {}
         self._turns: defaultdict[int | None, Lock] = defaultdict(Lock)
 
     @contextmanager
@@ -157,14 +159,27 @@ class KnownTips:
         account_id = self._accounts.get(owner)
         return None if account_id is None else self._trusted.get(account_id)
 
-    def left(self, owner: tuple[int, int] | UUID, tip: Tip, looked: Tip | None) -> None:
-        """This process's step ended at `tip`; `looked` is what it found before, if it had to look."""
-        for kept in (self._left, self._trusted, self._accounts, self._turns):
+    def is_busy(self, owner: tuple[int, int] | UUID) -> bool:
+        """Whether another process was quicker between a look and its step: then the next steps hold the account."""
+        account_id = self._accounts.get(owner)
+        steps = 0 if account_id is None else self._busy.get(account_id, 0)
+        if account_id is not None and steps:
+            self._busy[account_id] = steps - 1
+        return steps > 0
+
+    def left(self, owner: tuple[int, int] | UUID, tip: Tip, looked: Tip | None, missed: bool) -> None:
+        """This process's step ended at `tip`; `looked` is what it found before, if it had to look.
+
+        missed: what it looked at without holding it was not there any more when it wrote.
+        """
+        for kept in (self._left, self._trusted, self._accounts, self._turns, self._busy):
             if len(kept) > MOST_KEPT:
                 kept.clear()
         before = self._left.get(tip.account_id, looked)
         self._left[tip.account_id] = tip
         self._accounts[owner] = tip.account_id
+        if missed:
+            self._busy[tip.account_id] = BUSY_STEPS
         if looked is None or looked == before:
             self._trusted[tip.account_id] = tip
         else:

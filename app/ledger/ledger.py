@@ -289,8 +289,8 @@ class Ledger:
     def _step(self, tenant_id: int, owner: Owner, action: Callable[[Move], Taken | None]) -> AnyRow | None:
         """What the guard returned; None if it refused.
 
-        Where nobody else wrote to the account since this process did, one statement does it. Else the account is held,
-        and looked at first.
+        Where nobody else wrote to the account since this process did, one statement does it. Else the account is looked
+        at first, and where others write all the time, it is held meanwhile.
         """
 
         def move(connection: Connection, tip: Tip | None, now: datetime) -> Taken | None:
@@ -298,16 +298,22 @@ class Ledger:
 
         def take() -> AnyRow | None:
             taken, looked, known, now = None, None, self._tips.find(owner), self._clock()
+            busy = self._tips.is_busy(owner)
             if known is not None:
                 with self._database.stepping() as connection:
                     taken = move(connection, known, now)
+            if taken is None and not busy:
+                with self._database.stepping() as connection:
+                    looked = look(connection, tenant_id, owner, now, hold=False)
+                    taken = move(connection, looked, now)
+            missed = taken is None and not busy
             if taken is None:
                 with self._database.holding() as connection:
                     looked = look(connection, tenant_id, owner, now)
                     taken = move(connection, looked, now)
             if taken is None:
                 return None
-            self._tips.left(owner, taken.tip, looked)
+            self._tips.left(owner, taken.tip, looked, missed)
             return taken.row
 
         def run() -> AnyRow | None:
@@ -331,11 +337,11 @@ class Ledger:
         return retry_database(run, self._patience)
 
 
-def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime) -> Tip | None:
-    """Where the chain of the owner's account ends; the account is held until the transaction ends."""
+def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime, hold: bool = True) -> Tip | None:
+    """Where the chain of the owner's account ends; `hold`: nobody else writes until the transaction ends."""
     if isinstance(owner, UUID):
-        return look_at_reservation(connection, tenant_id, owner)
-    return look_at_budget(connection, *owner, period_keys(now))
+        return look_at_reservation(connection, tenant_id, owner, hold)
+    return look_at_budget(connection, *owner, period_keys(now), hold)
 
 
 def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:

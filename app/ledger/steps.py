@@ -247,7 +247,7 @@ DISPATCH = Guarded(_open_with_units(), _after_dispatch)
 SETTLE = Guarded(_closing(State.SETTLED), lambda row: _after_close(row, EntryType.SETTLE))
 EXPIRE = Guarded(_closing(State.EXPIRED), lambda row: _after_close(row, EntryType.EXPIRE))
 CORRECT = Guarded(_account_to_correct(), _after_correct)
-TIP = select(Account.id, Account.chain_number, Account.chain_head).with_for_update(of=Account)
+TIP = select(Account.id, Account.chain_number, Account.chain_head)
 TIP_OF_BUDGET = TIP.where(_of_present_budget())
 TIP_OF_RESERVATION = TIP.where(
     Account.id
@@ -284,18 +284,23 @@ class Taken:
     tip: Tip
 
 
-def look_at_budget(connection: Connection, tenant_id: int, ensemble_id: int, keys: PeriodKeys) -> Tip | None:
-    """Where the chain of the present period's account ends; the account is held until the transaction ends."""
-    return _tip(connection, TIP_OF_BUDGET, {"tenant": tenant_id, "ensemble": ensemble_id, **asdict(keys)})
+def look_at_budget(
+    connection: Connection, tenant_id: int, ensemble_id: int, keys: PeriodKeys, hold: bool
+) -> Tip | None:
+    """Where the chain of the present period's account ends; `hold` the account until the transaction ends."""
+    return _tip(connection, TIP_OF_BUDGET, {"tenant": tenant_id, "ensemble": ensemble_id, **asdict(keys)}, hold)
 
 
-def look_at_reservation(connection: Connection, tenant_id: int, reservation_id: UUID) -> Tip | None:
+def look_at_reservation(connection: Connection, tenant_id: int, reservation_id: UUID, hold: bool) -> Tip | None:
     """The same of the account that a reservation was taken from."""
-    return _tip(connection, TIP_OF_RESERVATION, {"tenant": tenant_id, "reservation": reservation_id})
+    return _tip(connection, TIP_OF_RESERVATION, {"tenant": tenant_id, "reservation": reservation_id}, hold)
 
 
-def _tip(connection: Connection, statement: Select[*tuple[Any, ...]], parameters: dict[str, object]) -> Tip | None:
-    row = connection.execute(statement, parameters).one_or_none()
+def _tip(
+    connection: Connection, statement: Select[*tuple[Any, ...]], parameters: dict[str, object], hold: bool
+) -> Tip | None:
+    wanted = statement.with_for_update(of=Account) if hold else statement
+    row = connection.execute(wanted, parameters).one_or_none()
     return None if row is None else Tip(row.id, row.chain_number, row.chain_head or b"")
 
 

@@ -91,9 +91,7 @@ def customer(database: Database) -> Customer:
     return new_customer(database)
 
 
-def correct(
-    database: Database, ledger: Ledger, customer: Customer, queries: int, reverses: int | None = None
-) -> Balance:
+def correct(database: Database, ledger: Ledger, customer: Customer, count: int) -> Balance:
     """A correction in a transaction of its own."""
     wanted = Correction(count, "for once", "tests")
     with database.writing() as connection:

@@ -116,10 +116,8 @@ def test_a_correction_is_an_entry_of_its_own(service: Service, ensemble_id: int)
     spend(service, ensemble_id, queries=7, reserved=10)
     settled = service.viewer.get("/budgets/loans/ledger").json()["items"][-1]
     wanted = {"queries": -5, "reason": "=the models were down", "reverses": settled["id"]}
-    first, again = (
-        service.admin.post("/budgets/loans/corrections", json=wanted, headers={"Idempotency-Key": "k"})
-        for _ in range(2)
-    )
+    path, key = "/budgets/loans/corrections", {"Idempotency-Key": "k"}
+    first, again = (service.admin.post(path, json=wanted, headers=key) for _ in range(2))
     assert (first.status_code, first.json()["used"], first.json()["remaining"]) == (201, 2, 48), first.text
     assert again.json() == first.json() and again.headers["Idempotent-Replayed"] == "true"
     for body, status, told in (
@@ -142,9 +140,7 @@ def test_a_correction_is_an_entry_of_its_own(service: Service, ensemble_id: int)
         "=the models were down",
         settled["id"],
     ]
-    assert (
-        str(line["made_by"]).startswith("key ") and line["number"] == settled["number"] + 1 and len(line["mac"]) == 64
-    )
+    assert line["made_by"].startswith("key ") and line["number"] == settled["number"] + 1
     row = list(csv.DictReader(service.viewer.get("/budgets/loans/ledger?format=csv").text.splitlines()))[-1]
     assert (row["reason"], row["mac"]) == ("'=the models were down", line["mac"])
     (point,) = service.viewer.get("/budgets/loans/usage").json()["points"]
