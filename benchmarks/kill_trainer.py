@@ -49,7 +49,7 @@ def main(
         runs: list[dict[str, str | int | bool]] = []
         while (left := kills - sum(int(run["kills"]) for run in runs)) > 0:
             runs.append(_run(site, lender, f"fire{len(runs)}", min(each, left), chance, calm))
-        faults = check_ledger(database)
+        faults = check_ledger(database, site.chain_key)
         database.close()
     result = {"kills": sum(int(run["kills"]) for run in runs), "jobs": runs, "ledger_faults": len(faults)}
     result["seconds"] = round(time.monotonic() - began, 1)

@@ -163,6 +163,17 @@ def test_the_budget_falls_while_one_watches(page: Page, house: House) -> None:
     expect(used).to_have_text(str(after))
 
 
+def test_a_correction_shows_its_reason(page: Page, house: House) -> None:
+    page.goto("/")
+    used = house.client.get("/budgets").json()["items"][0]["used"]
+    form = page.locator("[data-correction-form]")
+    form.get_by_label("Queries").fill("2")
+    form.get_by_label("Reason").fill("asked by hand")
+    form.get_by_role("button").click()
+    expect(page.locator("[data-ledger] tbody tr").first).to_contain_text("asked by hand (key ")
+    assert house.client.get("/budgets").json()["items"][0]["used"] == used + 2
+
+
 def test_the_ledger_is_filtered_and_downloaded(page: Page, house: House, tmp_path: Path) -> None:
     page.goto("/")
     page.get_by_label("Kind").select_option("limit")
