@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Connection, event, select, text, update
@@ -12,6 +13,7 @@ from app.db import migrations
 from app.db.engine import Database, open_database
 from app.db.ledger_tables import Account, LedgerEntry, Period
 from app.ledger.audit import audit_ledger, check_ledger
+from app.ledger.balance import Reservation
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import anchor_budget, begin_chains
 from app.ledger.ledger import Ledger
@@ -226,12 +228,18 @@ def test_what_was_there_before_the_chain_is_anchored_once(empty_database_url: st
 
 
 def test_a_warm_step_takes_no_look(database: Database, customer: Customer, ledger: Ledger) -> None:
-    """Postgres: reserve and dispatch are one statement each, as without a chain."""
-    ids, statements = (customer.tenant_id, customer.ensemble_id), []
+    """Postgres: reserve and dispatch are one statement each, as without a chain; settle reads its reservation first."""
+    ids, statements = (customer.tenant_id, customer.ensemble_id), list[str]()
     ledger.set_limit(*ids, 100)
     ledger.settle(ledger.reserve(*ids, 1))
-    reservation = ledger.reserve(*ids, 10)
     event.listen(database.stepper, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    ledger.dispatch(reservation, 1)
-    asked = [one for one in statements if not one.startswith("BEGIN")]
-    assert len(asked) == (1 if database.engine.dialect.name == "postgresql" else 3), asked
+    counts, known = [], uuid4()
+    for step in (
+        lambda: ledger.reserve(*ids, 10, known),
+        lambda: ledger.dispatch(Reservation(known, ids[0], 1, 10), 1),
+        lambda: ledger.settle(Reservation(known, ids[0], 1, 10)),
+    ):
+        statements.clear()
+        step()
+        counts.append(len([one for one in statements if not one.startswith("BEGIN")]))
+    assert counts == ([1, 1, 2] if database.engine.dialect.name == "postgresql" else [3, 3, 4])
