@@ -73,7 +73,7 @@ class Desk:
     def used(self, ensemble_id: int) -> int:
         """What the budget paid; nothing may stay reserved, and the lender counts the same."""
         balance = self.site.ledger.balance(self.site.customer.tenant_id, ensemble_id)
-        assert balance.reserved == 0 and check_ledger(self.site.database) == []
+        assert balance.reserved == 0 and check_ledger(self.site.database, self.site.chain_key) == []
         assert self.lender.seen["scores"] == balance.used
         return balance.used
 

@@ -111,7 +111,7 @@ def test_labels_that_are_not_the_ensemble_s_classes_are_refused_at_once(
     for name in ("same", "turned", "other"):
         ensemble = database.read(directory.find_ensemble, tenant_id, name)
         assert ensemble is not None
-        Ledger(database).set_limit(tenant_id, ensemble.id, 10_000)
+        Ledger(database, CHAIN_KEY).set_limit(tenant_id, ensemble.id, 10_000)
     for name in ("same", "turned"):
         assert submit(database, tenant_id, changed(wanted, ensemble=name)).state == "queued"
     with pytest.raises(
