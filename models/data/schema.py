@@ -15,13 +15,14 @@ from .json_fields import read_choice, read_flag, read_mapping, read_number, read
 
 OVERRIDABLE = frozenset(
     {
-        *("lower", "upper", "least", "most", "step", "categories", "ordered"),
+        *("lower", "upper", "least", "most", "step", "categories", "ordered", "order"),
         *("immutable", "protected", "direction", "nullable"),
     }
 )
 
 
 NUMBERS_ONLY = frozenset({"lower", "upper", "least", "most", "step"})
+OPTIONAL = frozenset({"least", "most", "order"})
 
 
 class FeatureKind(StrEnum):
@@ -47,6 +48,8 @@ class Feature:
     lower, upper  between them lies what may be suggested, on the grid of `step`: where the training data lies, or wider
     least, most   between them lies what a record may hold, on the grid or not; by default the same. Inference leaves
                   room beyond what it saw, since the next applicant may be the richest
+    order         all categories from the first to the last, () where they have no order; where the feature is `ordered`
+                  and no order is stated, it is that of its categories
     """
 
     name: str
@@ -62,12 +65,14 @@ class Feature:
     nullable: bool = False
     least: float = math.nan
     most: float = math.nan
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.protected:
             object.__setattr__(self, "immutable", True)
         if self.kind is FeatureKind.CATEGORICAL:
             self._check_categories()
+            self._settle_order()
             last = len(self.categories) - 1.0
             for name, value in (("lower", 0.0), ("upper", last), ("step", 1.0), ("least", 0.0), ("most", last)):
                 object.__setattr__(self, name, value)
@@ -81,25 +86,46 @@ class Feature:
     def is_categorical(self) -> bool:
         return self.kind is FeatureKind.CATEGORICAL
 
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Where each category stands in the order; for a feature without one, in the list of its categories."""
+        return tuple((self.order or self.categories).index(category) for category in self.categories)
+
     def to_json(self) -> dict[str, object]:
         """A plain dict that json.dumps takes and `parse_feature` reads back unchanged."""
         texts = {"kind": self.kind.value, "direction": self.direction.value, "categories": list(self.categories)}
-        return asdict(self) | texts
+        entry = asdict(self) | texts | {"order": list(self.order)}
+        if self.order in ((), self.categories):
+            del entry["order"]  # `ordered` says it all
+        return entry
 
     def _check_categories(self) -> None:
         if len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
             found = ", ".join(self.categories) or "none"
             raise SchemaError(f"Feature '{self.name}' needs two or more distinct categories; it has {found}.")
-        if self.direction is not Direction.ANY and not self.ordered:
+        if self.direction is not Direction.ANY and not (self.ordered or self.order):
             raise SchemaError(
                 f"Feature '{self.name}' has no order, so it cannot move only {self.direction}; "
-                "list its categories in order and set 'ordered' to true."
+                "state its 'order', or list its categories in order and set 'ordered' to true."
             )
+
+    def _settle_order(self) -> None:
+        """An ordered feature has an order, and one with an order is ordered."""
+        if lacking := [category for category in self.categories if self.order and category not in self.order]:
+            raise SchemaError(f"The order of '{self.name}' lacks {', '.join(lacking)}; it must name every category.")
+        if unknown := [category for category in self.order if category not in self.categories]:
+            known = ", ".join(self.categories)
+            raise SchemaError(f"The order of '{self.name}' names '{unknown[0]}', but its categories are {known}.")
+        if len(self.order) > len(self.categories):
+            twice = next(category for category, times in Counter(self.order).items() if times > 1)
+            raise SchemaError(f"The order of '{self.name}' names '{twice}' twice; name every category once.")
+        object.__setattr__(self, "order", self.order or (self.categories if self.ordered else ()))
+        object.__setattr__(self, "ordered", bool(self.order))
 
     def _check_numbers(self) -> None:
         name, lower, upper, step = self.name, self.lower, self.upper, self.step
         shown = f"{plain(lower)} to {plain(upper)}"
-        if self.categories or self.ordered:
+        if self.categories or self.ordered or self.order:
             raise SchemaError(f"Feature '{name}' is {self.kind}, so it has no categories; set its kind to categorical.")
         if not (math.isfinite(step) and step > 0):
             raise SchemaError(f"Feature '{name}' has the step {plain(step)}; give it a finite step above 0.")
@@ -119,9 +145,9 @@ class Feature:
 
 
 def parse_feature(entry: Mapping[str, object]) -> Feature:
-    """A feature from its plain form; every field must be there and of its type, but for `least` and `most`."""
+    """A feature from its plain form; every field must be there and of its type, but for those of `OPTIONAL`."""
     name = read_text(entry, "name", "a feature")
-    if odd := sorted({field.name for field in fields(Feature)} ^ (set(entry) | {"least", "most"})):
+    if odd := sorted({field.name for field in fields(Feature)} ^ (set(entry) | OPTIONAL)):
         raise SchemaError(f"Feature '{name}' has a missing or unknown key '{odd[0]}'.")
     owner = f"feature '{name}'"
     return Feature(
@@ -138,6 +164,7 @@ def parse_feature(entry: Mapping[str, object]) -> Feature:
         nullable=read_flag(entry, "nullable", owner),
         least=read_number(entry, "least", owner) if "least" in entry else math.nan,
         most=read_number(entry, "most", owner) if "most" in entry else math.nan,
+        order=read_texts(entry, "order", owner) if "order" in entry else (),
     )
 
 
@@ -153,8 +180,14 @@ def override_feature(feature: Feature, changes: Mapping[str, object]) -> Feature
         raise SchemaError(f"Feature '{name}' is categorical, so it has no '{misplaced[0]}'.")
     if changes.get("immutable") is False and changes.get("protected", feature.protected) is True:
         raise SchemaError(f"Feature '{name}' is protected, so it cannot be mutable; set 'protected' to false as well.")
+    if changes.get("ordered") is False and changes.get("order"):
+        raise SchemaError(f"Feature '{name}' has an 'order', so 'ordered' cannot be false; leave one of them out.")
     step = read_number(changes, "step", f"feature '{name}'") if "step" in changes else feature.step
     observed = feature.to_json()
+    if "order" in changes:
+        observed["ordered"] = False  # an empty order lifts one that was seen
+    if {"categories", "ordered"} & set(changes):
+        observed.pop("order", None)
     if feature.protected and changes.get("protected") is False:
         observed["immutable"] = False
     if step > 0 and math.isfinite(step):

@@ -28,7 +28,7 @@ Range = tuple[float | None, float | None] | tuple[str, ...]
 class Rules:
     """The constraints that hold for every record, one entry a feature.
 
-    categorical, frozen, up, down, ranged (F,); lower, upper (F,) on the grid; levels (F, Kmax), Kmax at least 1
+    categorical, frozen, up, down, ranged (F,); lower, upper (F,) on the grid; levels, ranks (F, Kmax), Kmax at least 1
     floor, ceiling (F,): the request's alone, infinite where open; they hold whoever lies beyond the schema's bounds
     """
 
@@ -42,6 +42,7 @@ class Rules:
     floor: NDArray[np.float64]
     ceiling: NDArray[np.float64]
     levels: NDArray[np.bool_]
+    ranks: NDArray[np.intp]
 
 
 def merge_rules(
@@ -55,9 +56,11 @@ def merge_rules(
     features = schema.features
     bounds = [_number_bounds(feature, ranges.get(feature.name)) for feature in features]
     levels = np.zeros((len(features), max(1, *(len(feature.categories) for feature in features))), dtype=np.bool_)
+    ranks = np.zeros(levels.shape, dtype=np.intp)
     for j, feature in enumerate(features):
         if feature.is_categorical:
             levels[j, : len(feature.categories)] = _permitted(feature, ranges.get(feature.name))
+            ranks[j, : len(feature.categories)] = feature.ranks
     ways = [{feature.direction, _direction(feature, directions)} for feature in features]
     lower, upper = np.array(bounds).T
     floor, ceiling = np.array([_asked_ends(feature, ranges.get(feature.name)) for feature in features]).T
@@ -72,6 +75,7 @@ def merge_rules(
         floor=floor,
         ceiling=ceiling,
         levels=levels,
+        ranks=ranks,
     )
 
 
@@ -227,12 +231,12 @@ def _levels(rules: Rules, origin: Records) -> NDArray[np.bool_]:
     one_way = np.flatnonzero(rules.categorical & (rules.up | rules.down))
     if not len(one_way):
         return shared
-    levels, index = shared.copy(), np.arange(rules.levels.shape[1])
+    levels = shared.copy()
     for j in one_way:
-        own = origin[:, j, None]
-        unknown = np.isnan(own)
-        levels[:, j] &= unknown | (index >= own) | (not rules.up[j])
-        levels[:, j] &= unknown | (index <= own) | (not rules.down[j])
+        unknown = np.isnan(origin[:, j, None])
+        own = rules.ranks[j, np.where(unknown, 0.0, origin[:, j, None]).astype(np.intp)]
+        levels[:, j] &= unknown | (rules.ranks[j] >= own) | (not rules.up[j])
+        levels[:, j] &= unknown | (rules.ranks[j] <= own) | (not rules.down[j])
     return levels
 
 

@@ -47,6 +47,18 @@ def test_overrides_change_what_they_name_and_nothing_else() -> None:
     assert SCHEMA.with_overrides({}) == SCHEMA
 
 
+def test_an_order_is_stated_by_itself_or_by_the_order_of_the_categories() -> None:
+    order = ["low", "mid", "high"]
+    stated = SCHEMA.with_overrides({"features": {"grade": {"order": order, "direction": "up"}}})
+    grade = stated.features[2]
+    assert grade.ordered and grade.categories == ("high", "low", "mid") and grade.ranks == (2, 0, 1)
+    assert Schema.from_json(json.loads(json.dumps(stated.to_json()))) == stated
+    listed = SCHEMA.with_overrides({"features": {"grade": {"categories": order, "ordered": True}}}).features[2]
+    assert listed.order == tuple(order) and listed.ranks == (0, 1, 2) and "order" not in listed.to_json()
+    assert stated.with_overrides({"features": {"grade": {"order": [], "direction": "any"}}}) == SCHEMA
+    assert stated.with_overrides({"features": {"grade": {"categories": order}}}).features[2].order == tuple(order)
+
+
 def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
     age = SCHEMA.with_overrides({"features": {"age": {"step": 10}}}).features[0]
     assert (age.lower, age.upper, age.step) == (20, 90, 10)
@@ -76,6 +88,16 @@ def test_a_coarser_step_moves_the_bounds_to_its_grid() -> None:
         ("age", {"protected": True, "immutable": False}, "'age' is protected, so it cannot be mutable"),
         ("ratio", {"step": 1e-18}, "'ratio' has the step 1e-18, too fine"),
         ("grade", {"direction": "up"}, "'grade' has no order, so it cannot move only up"),
+        ("grade", {"order": ["low", "high"]}, "order of 'grade' lacks mid; it must name every category"),
+        (
+            "grade",
+            {"order": ["low", "mid", "high", "top"]},
+            "order of 'grade' names 'top', but its categories are high",
+        ),
+        ("grade", {"order": ["low", "mid", "high", "low"]}, "order of 'grade' names 'low' twice"),
+        ("grade", {"order": ["low", "mid", "high"], "ordered": False}, "'grade' has an 'order', so 'ordered'"),
+        ("grade", {"order": "low"}, "'order' of feature 'grade' to be a list of texts"),
+        ("age", {"order": ["17", "18"]}, "'age' is integer, so it has no categories"),
         ("grade", {"lower": 1}, "'grade' is categorical, so it has no 'lower'"),
         ("grade", {"categories": ["low", "mid"]}, "'grade' may be reordered, not added or left out: high"),
         ("grade", {"categories": ["low", "mid", "high", "top"]}, "left out: top"),

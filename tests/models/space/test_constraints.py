@@ -90,6 +90,13 @@ def test_an_ordered_category_moves_along_its_order() -> None:
     assert compiled(directions={"grade": Direction.DOWN}).levels[0, 2].tolist() == [True, True, False]
 
 
+def test_an_order_that_is_stated_apart_from_the_categories_is_followed() -> None:
+    grade = Feature("grade", FeatureKind.CATEGORICAL, categories=("high", "low", "mid"), order=("low", "mid", "high"))
+    schema, up = Schema((grade,), "label", ("no", "yes")), Constraints(directions={"grade": Direction.UP})
+    feasible = compile_constraints(schema, up, np.array([[0.0], [1.0], [2.0]]))
+    assert feasible.levels[:, 0].tolist() == [[True, False, False], [True, True, True], [True, False, True]]
+
+
 def test_rows_are_repeated_side_by_side() -> None:
     for feasible in (compiled(), compiled(directions={"grade": Direction.UP})):
         three = feasible.repeat(3)
