@@ -25,8 +25,8 @@ from app.api.dependencies import (
 )
 from app.api.problems import WITH_BODY, problems
 from app.db.ledger_tables import EntryType, Period
-from app.ensembles import budgets
-from app.ensembles.budgets import NamedBalance
+from app.ensembles import service
+from app.ensembles.service import NamedBalance
 from app.fields import Body, NameInPath
 from app.idempotency import StoredReply
 from app.ledger.ledger import MOST_QUERIES
@@ -195,7 +195,7 @@ AS_CSV: dict[int | str, dict[str, Any]] = {
 @router.get("", operation_id="list_budgets", responses=problems())
 def page(order: PageQuery, caller: Caller, database: DatabaseDep, ledger: LedgerDep) -> Page[BudgetAnswer]:
     """Every budget as it stands."""
-    found, following = budgets.list_budgets(database, ledger, caller.tenant_id, order)
+    found, following = service.list_budgets(database, ledger, caller.tenant_id, order)
     return Page(items=[_shown(balance) for balance in found], next=following)
 
 
@@ -208,7 +208,7 @@ def put(
     Another `period` counts anew: where queries are used already, that needs `restart`, else the answer is a 409.
     """
     wanted = body.limit, body.period, body.restart
-    return _shown(budgets.set_budget(database, ledger, caller.tenant_id, ensemble, *wanted))
+    return _shown(service.set_budget(database, ledger, caller.tenant_id, ensemble, *wanted))
 
 
 @router.post(
@@ -229,7 +229,7 @@ def correct(
     wanted = Correction(body.queries, body.reason, f"key {caller.key_id}", body.reverses)
 
     def work(connection: Connection) -> StoredReply:
-        named = budgets.correct(connection, resources.ledger, caller.tenant_id, ensemble, wanted, caller.key_id)
+        named = service.correct(connection, resources.ledger, caller.tenant_id, ensemble, wanted, caller.key_id)
         return StoredReply(201, _shown(named).model_dump_json())
 
     keyed = None if keyed is None else keyed.on(ensemble)
@@ -246,7 +246,7 @@ def usage(
     until: Moment = None,
 ) -> UsageAnswer:
     """The queries asked over time, for charts."""
-    found = budgets.show_usage(database, caller.tenant_id, ensemble, step, since, until)
+    found = service.show_usage(database, caller.tenant_id, ensemble, step, since, until)
     points = [UsagePointAnswer(**asdict(point)) for point in found.points]
     return UsageAnswer(ensemble=ensemble, step=step, since=found.since, until=found.until, points=points)
 
@@ -268,9 +268,9 @@ def entries(
 ) -> Page[EntryAnswer] | StreamingResponse:
     """The audit trail, oldest first: JSON in pages, or all of it as CSV."""
     if format == "csv" or (format is None and accept.lower().startswith("text/csv")):
-        lines = budgets.export_entries(database, caller.tenant_id, ensemble)
+        lines = service.export_entries(database, caller.tenant_id, ensemble)
         return Download(lines, resources.streams, caller.tenant_id, media_type="text/csv")
-    return Page[EntryAnswer].of(budgets.list_entries(database, caller.tenant_id, ensemble, order))
+    return Page[EntryAnswer].of(service.list_entries(database, caller.tenant_id, ensemble, order))
 
 
 def _shown(named: NamedBalance) -> BudgetAnswer:

@@ -27,7 +27,7 @@ from app.auth import queries
 from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import AnyRow, JobState, utc_now
-from app.ensembles.budgets import NamedBalance, list_budgets
+from app.ensembles.service import NamedBalance, list_budgets
 from app.explain.contract import ExplainerState
 from app.resources import Resources
 from app.settings import Settings

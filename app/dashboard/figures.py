@@ -21,7 +21,7 @@ from app.db.engine import Database
 from app.db.ledger_tables import EntryType
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import utc_now
-from app.ensembles.budgets import find_ensemble, list_budgets
+from app.ensembles.service import find_ensemble, list_budgets
 from app.explain import decisions
 from app.fields import NameInPath
 from app.ledger import queries

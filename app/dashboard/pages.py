@@ -25,7 +25,7 @@ from app.dashboard import figures, rendering
 from app.dashboard.rendering import render
 from app.db.paging import MOST_ITEMS, PageOrder
 from app.db.tables import Role, utc_now
-from app.ensembles.budgets import list_budgets
+from app.ensembles.service import list_budgets
 from app.errors import AuthenticationError, ForbiddenError, NotFoundError
 from app.explain import decisions
 

@@ -1,20 +1,34 @@
-"""Ensembles: registered by an admin, asked through the ledger."""
+"""The lender's ensembles: registered by an admin, each with a budget; its balance, its usage and its ledger."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from app.auth.queries import find_key
 from app.db.engine import Database
 from app.db.ledger_tables import Period
+from app.db.paging import PageOrder, RowPage, found
 from app.db.tables import AnyRow, utc_now
 from app.ensembles import directory
-from app.ensembles.budgets import find_ensemble
 from app.ensembles.directory import EnsembleDirectory, describe
 from app.ensembles.endpoint import Endpoint
-from app.errors import ConflictError
+from app.errors import ConflictError, TooLargeError
+from app.ledger import queries
+from app.ledger.audit import UsagePoint, ledger_csv, usage_series
+from app.ledger.balance import Balance
 from app.ledger.ledger import Ledger
+from app.ledger.queries import Step
+from app.ledger.steps import MOST_MAKER, Correction
 from models.data.schema import Schema
+from models.errors import ConfigError
+
+MOST_POINTS = 2_000
+STEP_LENGTH = {Step.HOUR: timedelta(hours=1), Step.DAY: timedelta(days=1)}
+DEFAULT_SPAN = {Step.HOUR: timedelta(days=2), Step.DAY: timedelta(days=30)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,23 @@ class Registration:
     limit: int
     period: Period | None
     restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBalance:
+    """A budget and the name of its ensemble."""
+
+    ensemble: str
+    balance: Balance
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A series of queries asked in [since, until)."""
+
+    since: datetime
+    until: datetime
+    points: list[UsagePoint]
 
 
 def register(
@@ -71,3 +102,59 @@ def _check_replaced(found: AnyRow, wanted: Registration) -> None:
         raise ConflictError(
             f"version {wanted.version!r} of {wanted.name!r} has other members or another schema: name a new version"
         )
+
+
+def find_ensemble(database: Database, tenant_id: int, name: str) -> AnyRow:
+    row = database.read(directory.find_ensemble, tenant_id, name)
+    return found(row, f"ensemble {name!r}: see GET /ensembles")
+
+
+def list_budgets(
+    database: Database, ledger: Ledger, tenant_id: int, order: PageOrder
+) -> tuple[list[NamedBalance], str | None]:
+    """The tenant's budgets in the order of their ensembles, and the cursor of the next page."""
+    page = database.read(queries.budgets_page, tenant_id, order)
+    return [NamedBalance(row.name, ledger.balance(tenant_id, row.ensemble_id)) for row in page.rows], page.next
+
+
+def set_budget(
+    database: Database, ledger: Ledger, tenant_id: int, name: str, limit: int, period: Period | None, restart: bool
+) -> NamedBalance:
+    ensemble = find_ensemble(database, tenant_id, name)
+    return NamedBalance(name, ledger.set_limit(tenant_id, ensemble.id, limit, period, restart))
+
+
+def correct(
+    connection: Connection, ledger: Ledger, tenant_id: int, name: str, correction: Correction, key_id: UUID
+) -> NamedBalance:
+    """Correct the used queries, in the name of a key; the caller commits."""
+    row = directory.find_ensemble(connection, tenant_id, name)
+    ensemble, key = found(row, f"ensemble {name!r}: see GET /ensembles"), find_key(connection, tenant_id, key_id)
+    named = (
+        correction if key is None else replace(correction, made_by=f"{correction.made_by} ({key.name})"[:MOST_MAKER])
+    )
+    return NamedBalance(name, ledger.correct(connection, tenant_id, ensemble.id, named))
+
+
+def show_usage(
+    database: Database, tenant_id: int, name: str, step: Step, since: datetime | None, until: datetime | None
+) -> Usage:
+    """By default the last two days by the hour, or the last thirty by the day."""
+    ensemble = find_ensemble(database, tenant_id, name)
+    end = until or utc_now()
+    begin = since or end - DEFAULT_SPAN[step]
+    if begin > end:
+        raise ConfigError(f"since, {begin.isoformat()}, is after until, {end.isoformat()}: swap them")
+    if (end - begin) / STEP_LENGTH[step] > MOST_POINTS:
+        raise TooLargeError(f"the series would have more than {MOST_POINTS} steps of a {step}: ask for a shorter time")
+    return Usage(begin, end, usage_series(database, tenant_id, ensemble.id, step, begin, end))
+
+
+def list_entries(database: Database, tenant_id: int, name: str, order: PageOrder) -> RowPage:
+    """A page of the ledger, oldest first."""
+    return database.read(queries.entries_page, tenant_id, find_ensemble(database, tenant_id, name).id, order)
+
+
+def export_entries(database: Database, tenant_id: int, name: str) -> Iterator[str]:
+    """The whole ledger of an ensemble as CSV, read in parts as it is sent."""
+    return ledger_csv(database, tenant_id, find_ensemble(database, tenant_id, name).id)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from app.concurrency import Deadline, SharedThreads, until
 from app.db.engine import Database
 from app.db.tables import AnyRow
-from app.ensembles.budgets import find_ensemble
 from app.ensembles.directory import EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
+from app.ensembles.service import find_ensemble
 from app.errors import ConflictError, NotFoundError, TooLargeError
 from app.explain.contract import Explainer, VerifiedRecord, VerifyAnswer, VerifyTask
 from app.explain.decisions import find_explanation

@@ -17,10 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import DeadlineError, UnavailableError
-from app.explain import remote, workers
+from app.explain import remote
 from app.explain.contract import ExplainAnswer, ExplainerState, ExplainRequest, ExplainTask, RecordAnswer, VerifyTask
-from app.explain.remote import RemoteExplainer
-from app.explain.workers import Addresses
+from app.explain.remote import Addresses, RemoteExplainer
 from models.errors import ConfigError
 from tests.patience import BOUND
 
@@ -34,7 +33,7 @@ class NameServer:
         self.known: tuple[str, ...] | None = known
         self._real = socket.getaddrinfo
         monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
-        monkeypatch.setattr(workers, "RESOLVE_SECONDS", 0.0)
+        monkeypatch.setattr(remote, "RESOLVE_SECONDS", 0.0)
 
     def look_up(self, host: str, port: int, *rest: Any, **named: Any) -> list[Any]:  # noqa: ANN401  # as in socket
         if host != "worker":
