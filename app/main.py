@@ -56,8 +56,11 @@ def create_app(
     )
     resources = app.state.resources = gather(settings, database, explainer, queue, metrics)
     app.state.routes = [route for router in routers() for route in router.routes]
+    explaining, *others = routers()
+    # The call that must be fast comes first; a page that shares its path with a call comes before that call.
+    app.include_router(explaining)
     pages.install_dashboard(app)
-    for router in routers():
+    for router in others:
         app.include_router(router)
     problems.install_problems(app)
     install_openapi(app)

@@ -45,6 +45,11 @@ def resources_of(request: Request) -> Resources:
     return resources
 
 
+def request_id_of(request: Request) -> str:
+    """As the answer's header and the log have it (`RequestLog`)."""
+    return str(request.scope.get("request_id", ""))
+
+
 async def authenticate(request: Request) -> Principal:
     """The holder of the key in the Authorization header or of the dashboard's session; else AuthenticationError."""
     known = request.scope.get("principal")

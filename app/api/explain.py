@@ -19,8 +19,9 @@ from app.api.dependencies import (
     PageQuery,
     ResourcesDep,
     replied,
+    request_id_of,
 )
-from app.api.problems import WITH_BODY, problems, request_id_of
+from app.api.problems import WITH_BODY, problems
 from app.concurrency import unless_gone
 from app.explain import decisions
 from app.explain.answer import ExplainAnswerBody, VoteAnswer

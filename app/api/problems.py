@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
 from app import errors as app_errors
+from app.api.dependencies import request_id_of
 from app.auth.principals import Principal
 from app.db.tables import utc_now
 from app.errors import storage_is_full
@@ -187,10 +188,6 @@ def _from_validation(request: Request, error: Exception) -> JSONResponse:
 def _field_name(location: Sequence[object]) -> str:
     """("body", "records", 0, "age") -> records.0.age; a parameter keeps its own name."""
     return (".".join(str(part) for part in location[1:]) or str(location[0]))[:LONGEST_NAME]
-
-
-def request_id_of(request: Request) -> str:
-    return str(request.scope.get("request_id", ""))
 
 
 REFERENCE = "#/components/schemas/Problem"

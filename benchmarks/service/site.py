@@ -88,7 +88,7 @@ def running(mode: Mode, folder: Path, var_dir: Path, database_url: str | None) -
         log_level="warning",
         min_free_bytes=0,
     )
-    key = _publish(settings, folder)
+    key = publish_model(settings, folder)
     commands = {port: [*RECOURSE, "serve", "--port", str(port)]}
     if mode == "workers":
         commands[worker_port] = [sys.executable, "-m", "worker.explain_server", "--port", str(worker_port)]
@@ -101,7 +101,7 @@ def running(mode: Mode, folder: Path, var_dir: Path, database_url: str | None) -
         yield Site(addresses[0], f"{addresses[-1]}/metrics", key, tuple(process.pid for process in processes))
 
 
-def _publish(settings: Settings, folder: Path) -> str:
+def publish_model(settings: Settings, folder: Path) -> str:
     """The model as a version of a new tenant; a key of the tenant."""
     database, name = open_database(settings.database), uuid4().hex
     migrations.upgrade(database)

@@ -2,14 +2,23 @@
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.settings import Settings
 from benchmarks.service.engine import Engine
 from benchmarks.service.load import Load, measure
 from benchmarks.service.report import Point, Report, Turn, soak_of, write, write_soaks
+from benchmarks.service.site import publish_model
+from tests.fakes.lending import make_lending
+from tests.patience import BOUND
+from tests.published import save_two
+from tests.servers.running import service_environment
 
 POINT = Point(
     clients=1,
@@ -92,3 +101,14 @@ def test_clients_count_answers_and_failures() -> None:
         await server.wait_closed()
 
     asyncio.run(scenario())
+
+
+def test_a_warm_request_passes_few_files(tmp_path: Path) -> None:
+    """What a newcomer has to open to follow one request. A file more is a file more to read: is it worth it?"""
+    key = publish_model(Settings(var_dir=tmp_path / "var"), save_two(make_lending(), tmp_path / "saved")[0].folder)
+    command = [sys.executable, "-m", "benchmarks.service.walk", str(tmp_path / "var"), key]
+    ended = subprocess.run(command, env=service_environment({}), capture_output=True, text=True, timeout=BOUND)
+    found = {name: int(files) for name, files in re.findall(r"^(\w+): (\d+) files", ended.stdout, re.MULTILINE)}
+    assert 15 < found["app"] <= 21, ended.stdout + ended.stderr
+    assert 15 < found["models"] <= 24
+    assert found["worker"] == found["client"] == 0
