@@ -1,7 +1,7 @@
-"""Where files live that several processes share: data sets, checkpoints, models. A folder, or s3:// through fsspec.
+"""The store of files that several processes share: data sets, checkpoints, models. A folder, or s3:// through fsspec.
 
 A location is the name within the store, so that a store can move. A local store is used in place; files of any other
-are fetched once into a cache. What is there under a name is whole, and never changes: names hold hashes or counters.
+are fetched once into a cache. Whatever has a name is complete and never changes: names hold hashes or counters.
 """
 
 import fcntl
@@ -21,10 +21,10 @@ from models.errors import ArtifactError, ConfigError
 from models.storage.sealed import remove, write_whole
 
 COMPLETE = "manifest.json"
-"""Of a folder in a remote store this file is written last: with it the folder is whole."""
+"""The last file to be written into a folder of a remote store: the folder is complete once it is there."""
 
 LOCK = ".downloads"
-"""Who downloads into a cache holds this file of it."""
+"""The file in a cache that a process locks while it downloads into the cache."""
 
 
 class ArtifactStore:
@@ -142,7 +142,7 @@ def check_digest(path: Path, digest: str, name: str) -> None:
     """ArtifactError unless the file's SHA-256 is the one that was taken when it was kept."""
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-            raise ArtifactError(f"The file of '{name}' is not the one that was uploaded; upload it anew.")
+            raise ArtifactError(f"The file of '{name}' is not the one that was uploaded; upload it again.")
 
 
 OURS = (
@@ -179,7 +179,7 @@ def keep_private(settings: Settings) -> None:
 
 
 def _take_from_others(path: Path) -> None:
-    """Nobody but the owner may read it any more; what is not ours, or is shared on purpose as /tmp is, stays."""
+    """Let only the owner read it; leave what is not ours, or is shared on purpose as /tmp is, as it is."""
     with suppress(OSError):
         found = path.lstat()
         mode = stat.S_IMODE(found.st_mode)
@@ -201,7 +201,7 @@ def _protocols(files: fsspec.AbstractFileSystem) -> tuple[str, ...]:
 
 
 def _missing(location: str) -> ArtifactError:
-    return ArtifactError(f"'{location}' is not in the artifact store; see RECOURSE_ARTIFACTS_URL, or make it anew.")
+    return ArtifactError(f"'{location}' is not in the artifact store; see RECOURSE_ARTIFACTS_URL, or make it again.")
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -217,7 +217,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def _first_wins(target: Path) -> Iterator[None]:
-    """Whoever else put the same there first was as right."""
+    """Ignore that another process stored the same first: it is the same content."""
     try:
         yield
     except OSError:

@@ -91,8 +91,8 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
 class FairRoom:
     """Places that holders share, on one event loop: a holder may take one more while more are free than it has.
 
-    So one holder alone has half of them at most, two together three quarters: however many are slow, the next one finds
-    a free place.
+    One holder alone gets at most half of them, two together three quarters: however many are slow, the next one finds a
+    free place.
     """
 
     def __init__(self, places: int) -> None:
@@ -137,7 +137,7 @@ class SharedThreads:
         self._room = FairRoom(count)
 
     async def run(self, tenant_id: int, work: Callable[[], T], patience: float | None = None) -> T:
-        """What `work` returns. Who is cancelled does not wait any more, but work that was begun holds its thread.
+        """What `work` returns. A caller who is cancelled stops waiting, but work that has begun keeps its thread.
 
         OverloadedError if the tenant's share was taken for `patience` seconds.
         """
@@ -187,7 +187,7 @@ class StreamLimit:
 
 
 class StillAuthorised:
-    """Whether a caller who was known when a stream began still is: looked up anew every CHECK_SECONDS."""
+    """Whether a caller who was known when a stream began still is: looked up again every CHECK_SECONDS."""
 
     def __init__(self, identify: Callable[[], object]) -> None:
         """`identify` blocks, and raises AuthenticationError for whom it does not know."""

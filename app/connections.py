@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 LOOK_SECONDS = 5.0
 LOOKS = 4
-"""A client that lets the server wait at so many looks in a row is cut off."""
+"""A client that lets the server wait at this many looks in a row is cut off."""
 LEAST_RATE = 1024
 """Bytes a second, of a body or of an answer, that count as going on."""
 MOST_CONNECTIONS = 2_000
@@ -80,7 +80,7 @@ class BoundedProtocol(H11Protocol):
         return not (answering and arrived) or self._waits > 0
 
     def _state(self) -> tuple[object, object, int, int]:
-        """What is missing of which request, and how much came and is left to be sent."""
+        """What the connection waits for, in which request, and how many bytes arrived and wait to be sent."""
         missing: object = None
         state = self.conn.their_state
         if state is h11.SEND_BODY and not self.flow.read_paused:

@@ -108,7 +108,7 @@ class ServiceError(RecourseError):
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 FULL_WORDS = ("No space left on device", "disk is full", "Disk quota exceeded", "File too large", "StorageFull")
-"""As libraries say it that have errors of their own: SQLite, Postgres, safetensors."""
+"""How libraries with errors of their own say that the disk is full: SQLite, Postgres, safetensors."""
 
 
 def storage_is_full(error: BaseException) -> bool:

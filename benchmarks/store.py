@@ -72,9 +72,9 @@ def read_rows(path: Path) -> list[Row]:
     try:
         rows = json.loads(path.read_text())
     except ValueError as error:
-        raise ArtifactError(f"'{path}' is not JSON; delete it to start anew.") from error
+        raise ArtifactError(f"'{path}' is not JSON; delete it to start again.") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ArtifactError(f"'{path}' does not hold a list of rows; delete it to start anew.")
+        raise ArtifactError(f"'{path}' does not hold a list of rows; delete it to start again.")
     return rows
 
 

@@ -1,6 +1,6 @@
 """What users may rely on is in tests/public_surface.txt: calls of the API, the command line, the client, the settings.
 
-A test fails where it changes. If that is meant, write the file anew and say so in CHANGELOG.md:
+A test fails where it changes. If that is meant, write the file again and say so in CHANGELOG.md:
 RECOURSE_WRITE_SURFACE=1 pytest tests/test_public_surface.py
 """
 

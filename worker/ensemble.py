@@ -120,8 +120,8 @@ class TrainedEnsemble:
 
 
 def train_members(splits: Splits, request: TrainRequest, store: JobStore, progress: Progress) -> TrainedEnsemble:
-    """All members of the request, in the paper's order. Each is read back from its file, be it new or not: the bits of
-    the model must not depend on whether there was a crash."""
+    """All members of the request, in the paper's order. Each is read back from its file, also when it is new: the bits
+    of the model must not depend on whether there was a crash."""
     names = [name for name in MEMBER_NAMES if name in request.members]
     units = [SHORTLISTS[request.mode][name].units for name in names]
     members, digests = [], []

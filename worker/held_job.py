@@ -34,7 +34,7 @@ class HeldJob:
         return self.write(lambda connection: jobs.renew(connection, self.claim, utc_now() + lease))
 
     def save_progress(self, progress: Mapping[str, object], event: bool) -> int | None:
-        """As the job's state, and if `event` also as a point of its curves: how many of those there are now."""
+        """Store the job's progress; with `event` also as a point of its curves, and return how many there are."""
 
         def save(connection: Connection) -> int | None:
             jobs.save_progress(connection, self.claim, progress)

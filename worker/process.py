@@ -18,7 +18,7 @@ from models.errors import RecourseError
 STDIN = 0
 
 ENDED = 0
-"""A training ended by itself; the job's row says how: done, failed, or queued again. What is not below is a death."""
+"""A training ended by itself; the job's row says how: done, failed, queued again. Other codes are deaths."""
 STOPPED = 3
 """It was told to stop and kept a checkpoint; the trainer puts the job back."""
 LOST = 4
@@ -29,7 +29,7 @@ FULL = 7
 """No space was left for its files; the trainer puts the job back, and waits for space."""
 BEAT_SECONDS = 0.5
 START_SECONDS = 300.0
-"""How long a process may take to its first sign of life, at least."""
+"""A process may take at least this long to its first sign of life."""
 
 REFUSED = 2
 """The settings, or what they name, do not let it start; the log says why in one sentence."""
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def refusing_in_one_sentence() -> Iterator[None]:
-    """What keeps the process from starting is one line of the log, and the exit code."""
+    """Log an error that keeps the process from starting as one line, and exit with REFUSED."""
     try:
         yield
     except RecourseError as error:

@@ -14,7 +14,7 @@ WRITE_SECONDS = 0.5
 FIRST_GAP = 1.0
 """Seconds between two points of a curve; they double whenever the points had to be thinned."""
 GENERATOR_STEP, CHOICE = 2.0, 40.0
-"""What a step of the generator, and the choice of a round's queries, take in steps of the surrogate: roughly."""
+"""Roughly how long a step of the generator, and the choice of a round's queries, take, in steps of the surrogate."""
 
 
 @dataclass(frozen=True, slots=True)

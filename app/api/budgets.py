@@ -38,13 +38,14 @@ Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=
 
 
 class BudgetBody(Body):
-    """A limit, and how often it starts anew."""
+    """A limit, and how often it starts from zero."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"limit": 100000, "period": "month"}]})
 
     limit: int = Field(ge=0, le=MOST_QUERIES, description="Queries; one is one record put to the ensemble.")
     period: Period | None = Field(
-        None, description="How often it counts anew. Left out: as it is; a new budget has one limit without an end."
+        None,
+        description="How often it starts from zero. Left out: as it is; a new budget has one limit without an end.",
     )
     restart: bool = Field(
         False,
@@ -205,7 +206,7 @@ def put(
 ) -> BudgetAnswer:
     """Set the limit. Below what is used it stops new requests; nothing that was promised is taken back.
 
-    Another `period` counts anew: where queries are used already, that needs `restart`, else the answer is a 409.
+    Another `period` starts from zero: where queries are used already, that needs `restart`, else the answer is a 409.
     """
     wanted = body.limit, body.period, body.restart
     return _shown(service.set_budget(database, ledger, caller.tenant_id, ensemble, *wanted))

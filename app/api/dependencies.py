@@ -128,7 +128,7 @@ class KeyedRoute(APIRoute):
 
 
 NO_TYPE = frozenset({"", "application/x-www-form-urlencoded", "application/octet-stream", "text/plain"})
-"""What programs send that name no type of their own: curl calls every body a form."""
+"""What a program sends when it sets no type itself: curl calls every body a form."""
 
 
 def _take_for_json(request: Request) -> None:
@@ -214,14 +214,14 @@ IdempotencyKey = Annotated[KeyedBody | None, Depends(_keyed_body)]
 QUICK_BYTES = 64 * 1024
 """A body up to this size is read within a few milliseconds: it needs no thread."""
 MORE_VALUES = 100_000
-"""Of a body's values, beside those of its records."""
+"""Values that a body may hold beside those of its records."""
 MOST_FORM_FIELDS, MOST_FIELD_BYTES = 600, 4_000
 
 
 class StrictRequest(Request):
-    """JSON as its standard has it, without NaN and halves of characters: whatever else becomes a 400.
+    """Reads JSON by its standard, without NaN and halves of characters: anything else is a 400.
 
-    What would take long to read is refused by its number of values; what is large is read in a thread.
+    A body with too many values is refused before it is parsed; a large one is parsed in a thread.
     """
 
     async def json(self) -> object:
@@ -280,7 +280,7 @@ class Download(StreamingResponse):
 
 
 def still_authorised(request: Request) -> StillAuthorised:
-    """Of the key or the session that the request came with."""
+    """Asks again and again whether the request's key, or its session, still holds."""
     return StillAuthorised(partial(identify, request))
 
 

@@ -20,13 +20,13 @@ from models.errors import RecourseError
 
 UPLOADS = frozenset({"/datasets"})
 RECORDS = ("/explain", "/v1/models/", "/ensembles")
-"""Only what holds records or a schema is as large as `max_body_bytes`."""
+"""Only bodies with records or a schema may have up to `max_body_bytes`."""
 DOORS = frozenset({"/sign-in", "/sign-out"})
 OTHER_BYTES, DOOR_BYTES = 2**20, 2**14
 
 
 class BodyLimit:
-    """How large a body may be depends on what is asked: a key is small, and who signs in is unknown yet."""
+    """Limits the size of a body by its route: a key is small, and whoever signs in is not known yet."""
 
     def __init__(self, app: ASGIApp, body_bytes: int, upload_bytes: int) -> None:
         self._app = app

@@ -107,7 +107,7 @@ def read_keyring(settings: Settings) -> Keyring:
 
 
 def replace_check_value(connection: Connection, keyring: Keyring) -> None:
-    """From now on the database expects this secret."""
+    """Make the database expect this secret from now on."""
     connection.execute(delete(SecretCheck))
     insert_or_ignore(connection, SecretCheck, id=1, value=keyring.check_value)
 
@@ -122,7 +122,7 @@ def _remembered(connection: Connection) -> str | None:
 
 
 def _remember(database: Database, keyring: Keyring) -> str | None:
-    """What the database remembers after this: of processes that start together the first decides."""
+    """Store the check value unless there is one, and return the stored one: the first process to start decides."""
     with database.writing() as connection:
         insert_or_ignore(connection, SecretCheck, id=1, value=keyring.check_value)
         return _remembered(connection)

@@ -105,7 +105,7 @@ class KeyCache:
                 queries.note_uses(connection, used)
 
     def forget(self) -> None:
-        """Look every key up anew: this process has just revoked one."""
+        """Look every key up again: this process has just revoked one."""
         with self._lock:
             self._known.clear()
 
@@ -118,8 +118,8 @@ MOST_WRONG, MOST_WRONG_IN_ALL = 10, 200
 class Guesses:
     """Wrong keys at the sign-in, in this process, by where they came from.
 
-    Beyond the limit no key is looked at, not even a right one, so that a guess tells nothing. Who signed in before is
-    not locked out by others: the browser has a cookie that names the key it signed in with, and a limit of its own.
+    Beyond the limit no key is looked at, not even a right one, so that a guess tells nothing. A browser that signed in
+    before is not locked out by others: it has a cookie that names the key it signed in with, and a limit of its own.
     Everybody else waits for the next minute.
     """
 
@@ -143,9 +143,9 @@ class Guesses:
 
 
 def place_of(keyring: Keyring, device: str, address: str) -> tuple[str, bool]:
-    """Where a key comes from, and whether that is a browser that signed in before; else it is an address.
+    """Where a key comes from: a browser that signed in before (True), else an address (False).
 
-    Of IPv6 it is the network of 64 bits, which one host has for itself.
+    An IPv6 address counts as its network of 64 bits, because one host has all of it.
     """
     with suppress(UnavailableError, ValueError):
         purpose, key_id = keyring.decrypt(device).split(" ")
@@ -202,7 +202,7 @@ def resume_session(database: Database, keyring: Keyring, cookie: str, now: datet
 
 
 def end_cookie_session(database: Database, keyring: Keyring, cookie: str) -> None:
-    """From now on the cookie opens nothing, whoever has a copy of it; one that is not ours is left alone."""
+    """End the session for every copy of the cookie; a cookie that is not ours is ignored."""
     try:
         session = _read_cookie(keyring, cookie)
     except AuthenticationError:

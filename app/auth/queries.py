@@ -115,7 +115,7 @@ def list_tenants(connection: Connection, now: datetime) -> list[AnyRow]:
 
 
 def disable_tenant(connection: Connection, tenant_id: int, at: datetime | None) -> None:
-    """From then on none of the tenant's keys opens anything; None lets them work again."""
+    """Refuse all of the tenant's keys from `at` on; None lets them work again."""
     connection.execute(update(Tenant).where(Tenant.id == tenant_id).values(disabled_at=at))
 
 

@@ -110,7 +110,7 @@ def set_limit(
     ensemble: str,
     limit: int,
     period: Annotated[Period | None, typer.Option(help="As it is, if left out.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Let another period count anew.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Let another period start from zero.")] = False,
 ) -> None:
     """Set the limit; below what is used it stops new reservations, and nothing is lost."""
     with opened_ledger() as (database, _, ledger):

@@ -18,7 +18,7 @@ SILENT = {"ensemble": "teachers", "finetune": "frontier"}
 
 
 def answers() -> Console:
-    """stdout, made anew so that it follows a redirection."""
+    """A console on stdout as it is now, so that it follows a redirection."""
     return Console(highlight=False, markup=False, emoji=False)
 
 

@@ -83,7 +83,7 @@ def _run(port: int, once: bool, effort: float) -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """To be killed, or to lose the terminal, is to be interrupted: the service must not outlive us."""
+    """Treat a kill, or a lost terminal, like Ctrl-C: the service must not outlive this process."""
     raise KeyboardInterrupt
 
 

@@ -82,7 +82,7 @@ GROUPS = {
 """Models that nobody asked, in groups (models/evaluation/survival.py)."""
 MOST_SEEDS = 1000
 MEMBERS = 7
-"""So many black boxes there are: all of them are not named one by one."""
+"""The number of black boxes; where all of them are used, they are not named one by one."""
 
 Seeds = Annotated[str, typer.Option(help="One run a seed: 0-4, or 0,3,5.")]
 Records = Annotated[int, typer.Option(min=1, help="Test records at most.")]

@@ -130,7 +130,7 @@ def accept_new_secret() -> None:
     typer.echo(
         f"{revoked} keys are revoked. The next `recourse serve` lets the admin key in VAR_DIR/admin.key work again for "
         "the default tenant, or makes one; for other tenants run `recourse key make TENANT NAME --role admin`. "
-        "Register remote ensembles that need credentials anew. The chains over the ledger cannot be checked "
+        "Register remote ensembles that need credentials again. The chains over the ledger cannot be checked "
         "with the new secret: run `recourse budget begin-chain TENANT ENSEMBLE` for each budget."
     )
 

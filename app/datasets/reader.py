@@ -246,4 +246,4 @@ def _try_elsewhere(path: Path, limits: TableLimits) -> None:
         most = f"{limits.unpacked_bytes} bytes when unpacked, or takes more than {memory} bytes of memory on the way"
         raise TooLargeError(f"the table has more than {most}: send a sample of it")
     if ended.returncode != 0:
-        raise DataError("The file cannot be read as Parquet: unpacking it broke off; write it anew, or as CSV.")
+        raise DataError("The file cannot be read as Parquet: unpacking it broke off; write it again, or as CSV.")

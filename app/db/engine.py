@@ -174,7 +174,7 @@ class Database:
 
 
 def allow_time(connection: Connection) -> None:
-    """No time limit for the statements of this transaction: a migration, or the check of a whole ledger."""
+    """Lift the time limit on the statements of this transaction: a migration, or the check of a whole ledger."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
 
@@ -183,7 +183,7 @@ RETRY_SECONDS = 0.1
 logger = structlog.get_logger("recourse.database")
 FAILURES = (OperationalError, InterfaceError, ProgrammingError, PoolTimeoutError)
 SQLITE_MISSING = ("no such table", "no such column")
-"""What SQLite reports as if it were out of order, and Postgres as an error in the program."""
+"""Messages of SQLite for tables that are not there yet; Postgres reports these as an error of the program."""
 
 
 def retry_database(action: Callable[[], T], patience: timedelta) -> T:
@@ -244,7 +244,7 @@ def insert_for(connection: Connection, table: type[DeclarativeBase]) -> sqlite.I
 
 
 def insert_or_ignore(connection: Connection, table: type[DeclarativeBase], **values: object) -> Row[Any] | None:
-    """The primary key of the new row; None, and nothing is changed, where a row of the same unique key is there."""
+    """Insert a row and return its primary key; None if there is a row with the same unique key already."""
     key = table.__table__.primary_key
     statement = insert_for(connection, table).values(values).on_conflict_do_nothing().returning(*key)
     return connection.execute(statement).one_or_none()

@@ -27,7 +27,7 @@ OPEN_ONLY = text("state = 'open'")
 
 
 class Period(StrEnum):
-    """How often a budget starts anew."""
+    """How often a budget starts from zero."""
 
     NONE = "none"
     DAY = "day"
@@ -81,7 +81,7 @@ class EnsembleRow(Tables):
 
 
 class Budget(Tables):
-    """The limit that a tenant sets on an ensemble, and how often it starts anew."""
+    """The limit that a tenant sets on an ensemble, and how often it starts from zero."""
 
     __tablename__ = "budgets"
     __table_args__ = (

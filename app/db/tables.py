@@ -45,10 +45,10 @@ BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """A 64-bit key that SQLite, too, counts up by itself."""
 
 DOCUMENT = JSON(none_as_null=True)
-"""A JSON document; None is NULL, and not the document `null`."""
+"""A JSON document; None is stored as NULL, not as the document `null`."""
 
 Document: TypeAlias = Any
-"""What a JSON column holds: whoever wrote it knows its form, and checks it when it is read back."""
+"""The content of a JSON column. The code that writes it knows its form, and checks it when it reads it back."""
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns the table names."""
@@ -113,7 +113,7 @@ UNFINISHED_ONLY = text("state IN ('queued', 'running')")
 
 
 class Role(StrEnum):
-    """What a key may do, each all that the one before it may.
+    """What a key may do; each role may also do all that the one before it may.
 
     A viewer reads. A client, such as a loan system, also explains, verifies and predicts. An analyst also uploads,
     trains and activates. An admin does all.

@@ -171,7 +171,7 @@ class RemoteBlackBox:
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """What one endpoint is going to be asked; outputs: member -> the name of its output."""
+    """The part of a question that goes to one endpoint; outputs: member -> the name of its output."""
 
     call: Call
     outputs: dict[str, str]

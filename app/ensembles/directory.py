@@ -120,7 +120,7 @@ def check_alike(name: str, registered: Schema, asked: Schema) -> None:
         fact = f"the kind of '{unlike[0]}', or the order of its categories, is not that of the model"
     else:
         return
-    raise ConflictError(f"the schema of ensemble '{name}' is another, {fact}: register the model's, or train anew")
+    raise ConflictError(f"the schema of ensemble '{name}' is another, {fact}: register the model's, or train again")
 
 
 def _values(feature: Feature) -> tuple[object, ...]:

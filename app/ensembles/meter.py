@@ -1,4 +1,4 @@
-"""Where an ensemble is closed in: from here on it is reached metered, or not at all.
+"""An ensemble behind its meter: beyond this file it can only be asked metered.
 
 An import contract in pyproject.toml keeps every other package from making a black box of its own.
 """

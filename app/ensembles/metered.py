@@ -88,7 +88,7 @@ class QueryPolicy:
             raise ConfigError(f"{self} makes no sense: the counts are 1 or more, and retry_seconds is 0 or more")
 
     def required_of(self, members: int) -> int:
-        """How many of so many members must answer."""
+        """How many of the ensemble's `members` must answer."""
         required = members // 2 + 1 if self.required is None else self.required
         if required > members:
             raise ConfigError(f"{required} members are required, but the ensemble has only {members}")
@@ -371,7 +371,7 @@ class MeteredEnsemble:
 
 
 def _sealed(box: BlackBox, deadline: Deadline) -> Callable[[Records, tuple[int, ...]], Prepared]:
-    """What to do with a box, without the box: no attribute leads around the meter."""
+    """The box's `prepare` in a closure: no attribute leads around the meter."""
 
     def prepare(records: Records, members: tuple[int, ...]) -> Prepared:
         return box.prepare(records, members, deadline)

@@ -96,7 +96,7 @@ class FoundAnswer(BaseModel):
 
 
 class KeptAnswer(BaseModel):
-    """What differs each time that the same is asked."""
+    """The fields that differ each time the same is asked."""
 
     id: UUID = Field(description="Of the decision record, see GET /explanations/{id}.")
     charged: int = Field(

@@ -42,11 +42,11 @@ NAMED: dict[str, type[RecourseError]] = {
 }
 CONNECT_SECONDS = 2.0
 IDLE_SECONDS = 30.0
-"""A connection that was not used for so long is not used again: less than the worker keeps one."""
+"""A connection idle for this long is not used again: less than the worker keeps one."""
 STATE_SECONDS = 2.0
 RESOLVE_SECONDS = 3.0
 REST_SECONDS = 1.0
-"""A worker that could not be reached is asked last for so long."""
+"""A worker that could not be reached is asked last for this long."""
 SLACK_SECONDS = 5.0
 """How long after the deadline the worker's own answer is waited for."""
 FAULT = 500

@@ -146,7 +146,7 @@ class _Walk:
             self.number, self.mac = entry.number, entry.mac or b""
             self.head, self.newest = self.key.head(self.mac), entry.id
         if (mac := self.noted.pop(entry.number, None)) is not None and mac != (entry.mac or b"").hex():
-            self.sentences.append(f"entry {entry.id} is not the one that was noted outside: its chain was made anew")
+            self.sentences.append(f"entry {entry.id} is not the one that was noted outside: its chain was rewritten")
         self.before.update(_covered(entry))
 
     def _follow(self, entry: AnyRow) -> None:

@@ -167,7 +167,7 @@ class Ledger:
         """Charge `count` queries, before they are made; an error means that none of them may be made.
 
         Go on with the reservation that comes back: it is another one where the period has turned since. A query counts
-        for the period in which it is dispatched, so what an old reservation has left is reserved anew in the present
+        for the period in which it is dispatched, so what an old reservation has left is reserved again in the present
         period, or, with `QueryLimitError`, it is not.
 
         If the database breaks off in the middle, the charge may be there although this raises, or twice although it

@@ -159,7 +159,7 @@ def save_progress(connection: Connection, claim: Claim, progress: Mapping[str, o
 
 
 def save_checkpoint(connection: Connection, claim: Claim, location: str) -> None:
-    """The place to go on from. Who came this far is not stuck, so the count of attempts begins anew."""
+    """Where to go on from. A training that came this far is not stuck, so its count of attempts begins again."""
     _write(connection, claim, {"checkpoint": location, "attempts": 0})
 
 
@@ -265,7 +265,7 @@ def thin_progress(connection: Connection, job_id: UUID) -> int:
 
 
 def ended_before(connection: Connection, now: datetime, job_ids: Sequence[UUID]) -> list[AnyRow]:
-    """Those of the jobs, of all tenants, that had ended by then."""
+    """The jobs among these, of all tenants, that had ended by `now`."""
     table = Job.__table__
     ended = table.c.state.not_in(UNFINISHED), table.c.finished_at <= now
     return list(connection.execute(select(table).where(table.c.id.in_(job_ids), *ended)).all())

@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 def connect(url: str) -> Redis:
-    """To Redis; an answer that takes too long is an error, so that no request hangs on it."""
+    """A client of Redis; an answer that takes too long is an error, so that no request hangs on it."""
     try:
         return Redis.from_url(
             url, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=ANSWER_SECONDS, health_check_interval=30

@@ -171,7 +171,7 @@ class TrainRequest(TrainSettings):
 
 
 CHECK_SHARE = 10
-"""Of a limit that the user sets, at most one query in so many goes into the checks, and one into labelled records."""
+"""Where the user sets a limit, at most one query in this many goes into the checks, and one into labelled records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class TrainingCache:
     """Ensembles by data, seed and recipes; models by that, the configuration and the source of the training.
 
     An ensemble outlives a change of its members' source: it is the same lender for every version of the method, and a
-    tuned one takes hours. Empty the folder to train it anew.
+    tuned one takes hours. Empty the folder to train it again.
     """
 
     def __init__(self, folder: Path, members: Sequence[str] = MEMBER_NAMES) -> None:

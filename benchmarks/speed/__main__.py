@@ -2,7 +2,7 @@
 
 Everything is measured on one core of one machine. The public data sets are read from the folder that RECOURSE_DATA
 names; ensembles and models that were trained before, and what `paper` came to, which takes two hours, are taken from
-benchmarks/cache/. Only the trainings of `fast` that race against `paper` are always run anew.
+benchmarks/cache/. Only the trainings of `fast` that race against `paper` are always run again.
 """
 
 import argparse

@@ -457,7 +457,7 @@ def read_events(lines: Iterable[str]) -> Iterator[Event]:
 
 def _settings(url: str, key: str, seconds: float) -> dict[str, Any]:
     if not (key.isascii() and key.isprintable()):
-        raise ClientError("the key holds a character that no key has: copy it anew")
+        raise ClientError("the key holds a character that no key has: copy it again")
     try:
         base = httpx.URL(url)
     except httpx.InvalidURL as error:

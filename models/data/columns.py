@@ -79,15 +79,15 @@ def _share(pattern: re.Pattern[str], counts: Counter[str]) -> float:
 LEAST_ROWS = 100
 """In fewer rows, consecutive numbers or a column that agrees with the label may be chance."""
 DENSE = 1.05
-"""Different whole numbers that leave so few gaps count the rows."""
+"""Different whole numbers count the rows if they span at most this many times their number."""
 COPIES = 0.98
-"""Of the rows that the label's base rate leaves open, a copy of the label settles so many."""
+"""A copy of the label predicts this share of the rows that the label's base rate leaves open."""
 MOST_COPIED = 20
 CODES = frozenset(-int(digit * length) for digit in "789" for length in range(1, 10))
-"""What stands for a missing value where numbers are not below zero."""
+"""Codes for a missing value in a column whose other numbers are not negative."""
 LARGE_CODES = frozenset(int("9" * length) for length in range(3, 10))
 FAR = 2.0
-"""A large code is so many times the greatest of the other values."""
+"""A large code is at least this many times the greatest of the other values."""
 
 _ID_WORDS = frozenset({"id", "uuid", "guid", "nr", "nummer", "number", "ref", "reference", "kundennr", "kundennummer"})
 

@@ -20,7 +20,7 @@ MISSING_TEXTS = (
     *("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "#N/A N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
     *("1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN"),
 )
-"""What stands for a missing value in a CSV. `None` is not among them: "guarantors: None" is something to say."""
+"""Texts that mean a missing value in a CSV. `None` is not among them: "guarantors: None" is a value."""
 
 
 def to_records(schema: Schema, frame: pd.DataFrame) -> Records:
@@ -54,7 +54,7 @@ def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:
 
 
 def with_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """Databases keep money as decimals, which pandas leaves as objects; here they are numbers."""
+    """Turn decimals, as databases keep money, into floats; pandas leaves them as objects."""
     decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
     return frame.astype(dict.fromkeys(decimals, "float64"))
 

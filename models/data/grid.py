@@ -18,8 +18,9 @@ MOST_STEPS = 2.0**46
 _TOLERANCE = 1e-9
 _ULPS = 8 * float(np.finfo(np.float64).eps)
 _SINGLE = 2.0**-24
-"""How far a decimal that was kept in single precision may be off, of its size; at most so much of a step is noise."""
+"""A decimal that was kept in single precision may be off by this share of its size."""
 _LEAST_SHARE = 1e-4
+"""Noise is at most this share of a step."""
 
 
 @dataclass(frozen=True, eq=False)

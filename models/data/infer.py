@@ -24,9 +24,9 @@ MOST_DECIMALS = 6
 LARGEST_NUMBER = 1e100
 """The square of a number must be finite, because its standard deviation is."""
 HEADROOM = 10.0
-"""A record may hold a number so many widths of the training data beyond them; what is further is another unit."""
+"""A number may lie this many ranges of the training data beyond them; one further off is in another unit."""
 NEARLY_ALL = 0.98
-"""Of the values other than zero, which lies on every grid, so many must lie on the grid of a step."""
+"""The share of the values other than zero (which lies on every grid) that must lie on the grid of a step."""
 MOST_DIFFERENT = 2 / 3
 LEAST_ON_GRID = 3
 RARE = 1000.0
@@ -135,7 +135,7 @@ def _infer_values(name: str, series: pd.Series, kind: object) -> Feature:
 
 
 def _check_column(name: str, series: pd.Series) -> None:
-    """Nothing that neither a number nor a category can stand for."""
+    """Refuse values that are neither numbers nor categories."""
     present = series.dropna()
     if present.empty:
         raise DataError(f"Column '{name}' holds no value at all; drop it.")

@@ -52,7 +52,7 @@ def read_choice(document: Mapping[str, object], key: str, owner: str, choices: S
     return value
 
 
-def read_object(path: Path, advice: str = "fetch the model anew") -> Mapping[str, object]:
+def read_object(path: Path, advice: str = "fetch the model again") -> Mapping[str, object]:
     """The JSON object in a file that this program wrote; ArtifactError, with the advice, where there is none."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -235,7 +235,7 @@ def protected_of(feature: Feature) -> Protected | None:
 
 
 def protected_notice(name: str, found: Protected) -> str:
-    """What the owner of a table is told of such a column."""
+    """The notice about such a column for the owner of the table."""
     lift = f'{{"features": {{"{name}": {{"protected": false}}}}}}'
     rule = "it is never suggested as something to change"
     if found.sure:
@@ -247,7 +247,7 @@ def protected_notice(name: str, found: Protected) -> str:
 
 
 def _fold(text: str) -> str:
-    """In small letters, without accents and marks: "Amer-Indian" is "amer indian"."""
+    """The text in small letters, without accents and marks: "Amer-Indian" is "amer indian"."""
     decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN))
     letters = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     return " ".join(re.findall(r"[^\W_]+", letters))
@@ -291,7 +291,7 @@ def _doubtful(words: tuple[str, ...]) -> str | None:
 
 
 def _held(values: Sequence[str]) -> str | None:
-    """Of folded values: at least two, and half of all, are those of one kind."""
+    """The attribute that at least two, and half, of the folded values stand for."""
     if any(set(values) == codes for codes in CODES):
         return "race or ethnicity" if set(values) == {"b", "w"} else "sex"
     kinds = [kind for kind in map(_held_by, values) if kind is not None]

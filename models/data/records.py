@@ -25,7 +25,7 @@ NUMBERS = (int, float, np.integer, np.floating)
 
 _SHOWN_CATEGORIES = 12
 MOST_NAMED = 20
-"""So many columns or faults are named in one error."""
+"""One error names at most this many columns or faults."""
 _brief = reprlib.Repr()
 """A value may be nested deeper than Python writes out."""
 _brief.maxstring = _brief.maxother = 100

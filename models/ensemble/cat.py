@@ -37,12 +37,12 @@ class Cat:
     def load(cls, folder: Path) -> "Cat":
         path = folder / FILE
         if not path.is_file():
-            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
+            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble again.")
         model = CatBoostClassifier()
         try:
             model.load_model(str(path), format="cbm")
         except CatBoostError as error:
-            raise ArtifactError(f"The model file '{path}' is damaged; train the ensemble anew.") from error
+            raise ArtifactError(f"The model file '{path}' is damaged; train the ensemble again.") from error
         return cls(model)
 
 

@@ -115,7 +115,7 @@ def _check_labels(labels: Codes, rows: int, classes: int) -> Codes:
 VERSION = 1
 INDEX_FILE = "ensemble.json"
 ENCODER_FILE = "encoder.json"
-ANEW = "train the ensemble anew"
+AGAIN = "train the ensemble again"
 
 
 def save_ensemble(ensemble: LocalEnsemble, folder: Path) -> None:
@@ -132,12 +132,12 @@ def save_ensemble(ensemble: LocalEnsemble, folder: Path) -> None:
 
 def load_ensemble(folder: Path) -> LocalEnsemble:
     """Read what `save_ensemble` wrote; its predictions are the same to the last bit."""
-    index = read_object(folder / INDEX_FILE, ANEW)
+    index = read_object(folder / INDEX_FILE, AGAIN)
     if index.get("version") != VERSION:
         raise ArtifactError(f"The ensemble in '{folder}' is of version {index.get('version')!r}, not {VERSION}.")
     names, classes = (_read_names(index, key, folder) for key in ("members", "classes"))
     try:
-        encoder = Encoder.from_json(read_object(folder / ENCODER_FILE, ANEW))
+        encoder = Encoder.from_json(read_object(folder / ENCODER_FILE, AGAIN))
     except SchemaError as error:
         raise ArtifactError(f"The encoder in '{folder}' is damaged: {error}") from error
     for name in names:

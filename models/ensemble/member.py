@@ -91,7 +91,7 @@ def _shuffled(y: Codes, seed: int) -> list[Rows]:
 
 @dataclass(frozen=True)
 class SkopsMember:
-    """What members share that are one scikit-learn model: it is kept in a skops file under the member's name.
+    """Base class of members that are one scikit-learn model, kept in a skops file under the member's name.
 
     kind     its class; the file must hold one
     trusted  the types in it that skops does not know
@@ -124,13 +124,13 @@ class SkopsMember:
 
         path = folder / f"{cls.name}.skops"
         if not path.is_file():
-            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
+            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble again.")
         try:
             model = skops.io.load(path, trusted=list(cls.trusted))
         except UntrustedTypesFoundException as error:
             raise ArtifactError(f"The model file '{path}' holds types that are not allowed: {error}") from error
         except (BadZipFile, KeyError, ValueError, TypeError, AttributeError, OSError, EOFError) as error:
-            raise ArtifactError(f"The model file '{path}' is damaged ({error}); train the ensemble anew.") from error
+            raise ArtifactError(f"The model file '{path}' is damaged ({error}); train the ensemble again.") from error
         if not isinstance(model, cls.kind):
             raise ArtifactError(f"The model file '{path}' holds a {type(model).__name__}, not a {cls.kind.__name__}.")
         return model

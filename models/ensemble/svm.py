@@ -103,7 +103,7 @@ def _read_slope(path: Path) -> float:
     try:
         slope = json.loads(path.read_text())["slope"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"The model file '{path}' is missing or damaged; train the ensemble anew.") from error
+        raise ArtifactError(f"The model file '{path}' is missing or damaged; train the ensemble again.") from error
     if not isinstance(slope, float) or not 0.0 < slope < float("inf"):
         raise ArtifactError(f"The model file '{path}' gives the slope {slope!r}, which is not a positive number.")
     return slope

@@ -78,7 +78,7 @@ class TabNet:
             network = build_network(shape, 128, seed=0)
             network.load_state_dict(load_file(folder / WEIGHTS_FILE))
         except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
-            raise ArtifactError(f"TabNet's files in '{folder}' are missing or damaged; train it anew.") from error
+            raise ArtifactError(f"TabNet's files in '{folder}' are missing or damaged; train it again.") from error
         return cls(shape, network.eval())
 
 

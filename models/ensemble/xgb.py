@@ -44,8 +44,8 @@ class Xgb:
     def load(cls, folder: Path) -> "Xgb":
         path = folder / FILE
         if not path.is_file():
-            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble anew.")
-        damaged = f"The model file '{path}' is damaged; train the ensemble anew."
+            raise ArtifactError(f"The model file '{path}' is missing; train the ensemble again.")
+        damaged = f"The model file '{path}' is damaged; train the ensemble again."
         # Models from before the digest have none; their folder's seal was checked.
         digest = folder / DIGEST_FILE
         if digest.is_file() and digest.read_bytes() != _digest(path).encode():

@@ -2,7 +2,7 @@
 
 Test records that every black box classifies correctly get one counterfactual each, to another class, by three methods:
 the surrogate alone, verified search, and the oracle. Whatever is reported is measured on the decoded record, which is
-encoded again and put to the black boxes anew.
+encoded again and put to the black boxes once more.
 """
 
 from collections.abc import Mapping
@@ -275,4 +275,4 @@ PUBLISHED: Mapping[str, Published] = {
     "blood": Published(1.527, 0.662),
     "musk": Published(8.73, 0.85),
 }
-"""By data set; Musk with the ten features of DensityFlow-FS (paper, Table "DensityFlow-FS on the Musk dataset")."""
+"""The paper's figures; Musk with the ten features of DensityFlow-FS (table "DensityFlow-FS on the Musk dataset")."""

@@ -61,7 +61,7 @@ class LabelFit:
         return 2 * against >= len(self.members) > 0 and all(member.order is None for member in self.members)
 
     def fault(self, ensemble: str) -> str | None:
-        """What is wrong with the order of the classes, and what to do; None where nothing is."""
+        """What is wrong with the order of the classes, and what to do; None if it is right."""
         wrong = [member for member in self.members if member.order is not None]
         if not wrong:
             return None
@@ -77,7 +77,7 @@ class LabelFit:
         return f"{fact} {better} in another order of their outputs: have them answer {listed}, as '{ensemble}' says."
 
     def notices(self) -> list[str]:
-        """What to know of the members although nothing is refused: a sentence each."""
+        """Warnings about members that are not refused: a sentence each."""
         told = [f"'{name}' answered for none of the {self.records} labelled records." for name in self.silent]
         for one in self.members:
             if one.constant:

@@ -22,7 +22,7 @@ from ..space.encoding import Encoder, cost
 from ..space.feasible import FeasibleSet
 
 ROWS = 10_000
-"""So many records are decoded at once."""
+"""Records that are decoded at once."""
 SAME = 1e-9
 Counts = NDArray[np.intp]
 
@@ -77,7 +77,7 @@ class _Current:
 
 @dataclass(frozen=True, eq=False)
 class _Asker:
-    """Who is asked, for whom, and what may change: target (n,), allowed n rows."""
+    """The ensemble that is asked, the targets, and what may change: target (n,), allowed n rows."""
 
     meter: QueryMeter
     encoder: Encoder

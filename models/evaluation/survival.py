@@ -32,7 +32,7 @@ from ..ensemble.votes import votes
 from ..space.encoding import Encoder
 
 ENSEMBLES = 3
-"""So many ensembles in each of the groups a, b, c and e."""
+"""Ensembles in each of the groups a, b, c and e."""
 ROWS_OF_B = 0.8
 ALIKE = 0.995
 EQUALLY_GOOD = 0.03
@@ -89,7 +89,7 @@ class OtherFamilies:
 
 
 def plain_families(seed: int) -> dict[str, ClassifierMixin]:
-    """Those of scikit-learn; benchmarks/survival/families.py has more."""
+    """The model families of scikit-learn; benchmarks/survival/families.py has more."""
     splines = SplineTransformer(SPLINES, knots="quantile", extrapolation="linear")
     return {
         "logistic": LogisticRegression(max_iter=2000),

@@ -54,7 +54,7 @@ PROXIES: dict[str, MakeScore] = {
     "nce": lambda *_: lambda points, target, outputs: pair_density(outputs, target),
     "none": lambda *_: lambda points, target, outputs: points.new_full((len(points),), torch.inf),
 }
-"""By the name in `LossConfig.proxy`; whoever brings another one adds it here."""
+"""The density scores by the name in `LossConfig.proxy`; a new one is added here."""
 
 
 def make_proxy(name: str, points: Tensor, bound: float, noise: NoiseConfig, random: torch.Generator) -> Score:

@@ -19,7 +19,7 @@ Pullback = Callable[[Tensor], Tensor]
 Pass = tuple[Callable[[Tensor], Tensor], Callable[[Tensor], tuple[Tensor, Pullback]]]
 """A layer forward, which may overwrite its input; and a layer forward with its pullback."""
 LEAST_SHARE = 1e-30
-"""No share of votes is less: its logarithm is asked for."""
+"""A share of votes is at least this, so that its logarithm is finite."""
 _KNOWN: WeakKeyDictionary[SurrogateNet, tuple[Pass, ...]] = WeakKeyDictionary()
 
 
@@ -139,7 +139,7 @@ def _pass_of(layer: nn.Module) -> Pass:
 
 def _linear(layer: nn.Linear) -> Pass:
     if parametrize.is_parametrized(layer):
-        # Its weight is made anew each time.
+        # Its weight is computed each time.
         return (
             lambda x: functional.linear(x, layer.weight, layer.bias),
             lambda x: _linear_step(x, layer.weight, layer.bias),

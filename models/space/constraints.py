@@ -158,7 +158,7 @@ class Constraints:
 
 
 def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
-    """What the records origin (n, F) may become; ConstraintError for the first of them that is left nothing."""
+    """What the records origin (n, F) may become; ConstraintError for the first that has no allowed value left."""
     feasible, errors = compile_each(schema, constraints, origin)
     for error in errors:
         if error is not None:

@@ -193,11 +193,11 @@ class Encoder:
         schema = document.get("schema")
         if document.get("version") != JSON_VERSION or not isinstance(schema, Mapping):
             found = document.get("version")
-            raise ArtifactError(f"The encoder is of version {found!r}, not {JSON_VERSION}; train it anew.")
+            raise ArtifactError(f"The encoder is of version {found!r}, not {JSON_VERSION}; train it again.")
         parsed = Schema.from_json(schema)
         fill, mean, scale = (_read_array(document, key, len(parsed.features)) for key in ("fill", "mean", "scale"))
         if not (scale > 0).all():
-            raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it anew.")
+            raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it again.")
         return cls(parsed, fill, mean, scale)
 
     def _decode_numbers(self, encoded: Encoded, origin: Records | None, feasible: FeasibleSet | None) -> Records:
@@ -292,5 +292,5 @@ def _read_array(document: Mapping[str, object], key: str, length: int) -> NDArra
     values = document.get(key)
     numbers = values if isinstance(values, list) else []
     if len(numbers) != length or not all(isinstance(number, float) and math.isfinite(number) for number in numbers):
-        raise ArtifactError(f"The encoder's '{key}' is not a list of {length} numbers; train it anew.")
+        raise ArtifactError(f"The encoder's '{key}' is not a list of {length} numbers; train it again.")
     return np.array(numbers, dtype=np.float64)

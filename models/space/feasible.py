@@ -46,7 +46,7 @@ class FeasibleSet:
         return self.rows(np.array([index]))
 
     def repeat(self, count: int) -> "FeasibleSet":
-        """Each row `count` times, neighbours: for `count` candidates a record (n * count rows)."""
+        """Each row `count` times in a row, for `count` candidates a record (n * count rows)."""
         return self.rows(np.repeat(np.arange(len(self)), count))
 
     def rows(self, rows: NDArray[np.intp]) -> "FeasibleSet":
@@ -68,7 +68,7 @@ class FeasibleSet:
         return fits | ~self.movable
 
     def freeze(self, mask: NDArray[np.bool_]) -> "FeasibleSet":
-        """With the features of mask (n, F) frozen at their own values, which must be allowed."""
+        """A copy with the features of mask (n, F) frozen at their own values, which must be allowed."""
         return FeasibleSet(
             self.origin,
             np.where(mask, self.origin, self.lower),

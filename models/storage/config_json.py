@@ -47,9 +47,9 @@ LATER: tuple[Filling, ...] = (
         "search": asdict(SearchMethodConfig()),
     },
 )
-"""What came after format 1, an entry for each later format: the values with which an older model does what it did.
+"""The settings that each format after 1 added, with the values that keep an older model's behaviour.
 
-Who adds a setting to models/config adds an entry at the end, such as {"flow.restarts": 0}; the format follows.
+A new setting in models/config needs a new entry at the end, such as {"flow.restarts": 0}; the format follows.
 """
 FORMAT = 1 + len(LATER)
 

@@ -78,12 +78,12 @@ def check_seal(folder: Path) -> str:
         raise ArtifactError(f"'{folder}' holds {found[0]!r} of version {found[1]!r}, not {FORMAT!r} of {VERSION}.")
     listed = manifest.get("files")
     if not isinstance(listed, dict) or manifest.get("hash") != _content_hash(listed):
-        raise ArtifactError(f"The manifest of '{folder}' does not fit its own hash; fetch the model anew.")
+        raise ArtifactError(f"The manifest of '{folder}' does not fit its own hash; fetch the model again.")
     actual = _digests(folder)
     for name in sorted(listed.keys() | actual.keys()):
         if listed.get(name) != actual.get(name):
             fact = "is missing" if name not in actual else "is damaged" if name in listed else "does not belong there"
-            raise ArtifactError(f"The file '{name}' of '{folder}' {fact}; fetch the model anew.")
+            raise ArtifactError(f"The file '{name}' of '{folder}' {fact}; fetch the model again.")
     return _content_hash(listed)
 
 
@@ -92,7 +92,7 @@ def write_object(path: Path, document: Mapping[str, object]) -> None:
     try:
         text = json.dumps(document, indent=1, sort_keys=True, allow_nan=False)
     except ValueError as error:
-        raise ArtifactError(f"'{path.name}' would hold a number that is not finite; train the model anew.") from error
+        raise ArtifactError(f"'{path.name}' would hold a number that is not finite; train the model again.") from error
     path.write_text(text + "\n", encoding="utf-8")
 
 

@@ -79,7 +79,7 @@ def test_a_lender_explains_refusals_and_keeps_its_promises(mode: Mode, tmp_path:
         assert sent(http.post("/explain", json=question, headers={"Idempotency-Key": "refusals-of-monday"})) == answer
         assert budget(http) == after
 
-        # Weeks later the lender trains its models anew. The new version answers at once.
+        # Weeks later the lender trains its models again. The new version answers at once.
         sent(http.post("/train", json={**order, "seed": 1, "queries": 0}), 202)
         retrained = sent(http.get("/jobs"))["items"][0]
         assert watched(http, retrained)[-1]["state"] == "done"

@@ -73,9 +73,9 @@ def test_the_new_version_goes_on_where_the_old_one_was_killed(left_behind: tuple
         for number, (asked, answered) in enumerate(zip(before["asks"], before["answers"], strict=True)):
             again = http.post("/explain", json=asked, headers={"Idempotency-Key": f"explain-{number}"})
             assert (again.json(), again.headers["Idempotent-Replayed"]) == (answered, "true")
-            anew = http.post("/explain", json=asked).json()
-            assert [outline(one) for one in anew["explanations"]] == [outline(one) for one in answered["explanations"]]
-            assert anew["charged"] == 0, "what was bought before is free"
+            fresh = http.post("/explain", json=asked).json()
+            assert [outline(one) for one in fresh["explanations"]] == [outline(one) for one in answered["explanations"]]
+            assert fresh["charged"] == 0, "what was bought before is free"
         verified = http.post(f"/explanations/{before['shown'][0]['id']}/verify").json()
         assert (verified["holds"], verified["charged"]) == (before["verified"]["holds"], 0)
         assert [one["name"] for one in http.get("/ensembles").json()["items"]].count("remote") == 1

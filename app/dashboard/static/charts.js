@@ -34,7 +34,7 @@ function layout(wanted) {
   };
 }
 
-// `describe` makes {traces, layout, text} anew: colours change with the scheme. `text` is for those who do not see it.
+// `describe` rebuilds {traces, layout, text}: colours change with the scheme. `text` is for those who do not see it.
 export async function draw(place, describe) {
   drawn.set(place, describe);
   try {

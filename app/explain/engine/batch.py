@@ -45,7 +45,7 @@ class Bill:
         self._reported: Counter[bytes] = Counter()
 
     def charge(self, keys: Sequence[bytes], paid: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Add what was paid for records (n,) just now. What to report of each (n,): that, and what nobody reported."""
+        """Add what was paid for records (n,) just now; return what to report of each (n,): whatever is unreported."""
         reported = np.zeros(len(keys), dtype=np.intp)
         for position, (key, cost) in enumerate(zip(keys, paid.tolist(), strict=True)):
             self._paid[key] += cost
@@ -176,9 +176,9 @@ def run_batch(
 def _answer_all(
     version: LoadedVersion, ready: Sequence[ReadyTask], count: CountQueries, bill: Bill
 ) -> Sequence[Outcome]:
-    """Together if possible; where the common reservation does not fit or a fault of ours shows, each for itself.
+    """Search the tasks together; one by one where their common reservation does not fit or a fault of ours shows.
 
-    Once the time of some is over, the others are searched again without them. What the ensemble answered before is
+    When some run out of time, the others are searched again without them. What the ensemble answered before is
     kept, so that asking again is free; the bill remembers what it cost.
     """
     if not ready:

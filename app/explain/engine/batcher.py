@@ -154,7 +154,7 @@ class Batcher:
                     self._start(group, batch)
 
     def _has_room(self, asks: bool, tenant_id: int) -> bool:
-        """Of the asking threads a tenant may take one more while more are free than it holds: see `FairRoom`."""
+        """Whether a thread is free; one that asks only while more are free than the tenant holds (see `FairRoom`)."""
         return self._free[asks] > (self._held[tenant_id] if asks else 0)
 
     def _is_due(self, queue: Queue, expected: int) -> bool:
@@ -199,7 +199,7 @@ class Batcher:
         self._engines[group[1]].submit(self._search, asyncio.get_running_loop(), group, batch)
 
     def _search(self, loop: asyncio.AbstractEventLoop, group: Group, batch: list[_Waiting]) -> None:
-        """In an engine's thread."""
+        """Runs in a thread of the engine."""
         began = time.monotonic()
         outcomes: Sequence[ExplainAnswer | BaseException]
         try:

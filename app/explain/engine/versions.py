@@ -44,7 +44,7 @@ class LoadedVersion:
 
 
 class VersionCache:
-    """At most `capacity` versions; the least recently used one goes first. Who runs with one keeps it to the end.
+    """At most `capacity` versions; the least recently used one goes first. A search that has one keeps it to the end.
 
     Each is loaded once, however many tasks want it at the same time; a load that failed is tried again by the next.
     It is used on one event loop.
@@ -194,7 +194,7 @@ class Preloader:
             try:
                 found = await asyncio.to_thread(self._find)
                 await self._load([key for key in found if key not in self._seen or key in self._versions.broken])
-                # One that is no longer active is loaded anew when it becomes active again.
+                # One that is no longer active is loaded again when it becomes active again.
                 self._seen = set(found)
             # It is away, which others say as well: it must not end the preloading.
             except SQLAlchemyError as error:

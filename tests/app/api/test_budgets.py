@@ -48,8 +48,8 @@ def test_another_period_is_no_way_around_a_limit(service: Service, ensemble_id: 
     assert "7 queries are used" in refused.json()["detail"] and "send restart true" in refused.json()["detail"]
     (shown,) = service.viewer.get("/budgets").json()["items"]
     assert (shown["period"], shown["limit"]) == ("month", 20)
-    anew = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day", "restart": True})
-    assert (anew.status_code, anew.json()["used"]) == (200, 0)
+    again = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day", "restart": True})
+    assert (again.status_code, again.json()["used"]) == (200, 0)
 
 
 def test_budgets_come_in_pages(service: Service, database: Database, ensemble_id: int) -> None:

@@ -199,7 +199,7 @@ def test_the_credential_is_in_no_log_and_no_text(server: HostileServer, caplog: 
 
 
 def test_a_name_that_changes_its_address_is_caught(server: HostileServer) -> None:
-    """The address that was checked is the one that is connected to, and the next call checks anew."""
+    """The address that was checked is the one that is connected to, and the next call checks again."""
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> list[str]:

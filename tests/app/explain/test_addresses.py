@@ -84,7 +84,7 @@ def test_a_task_that_a_silent_worker_has_ends_after_its_deadline(monkeypatch: py
 
 
 def test_an_order_with_queries_that_failed_in_a_worker_goes_to_no_other() -> None:
-    """What the first has asked is charged; the second would ask anew."""
+    """What the first has asked is charged; the second would ask again."""
     seen = list[int]()
 
     async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

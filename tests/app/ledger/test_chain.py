@@ -223,7 +223,7 @@ def test_what_was_there_before_the_chain_is_anchored_once(empty_database_url: st
         connection.execute(text("UPDATE accounts SET chain_head = NULL, chain_key = NULL"))
     new_customer_ids = new_customer(database)
     ledger.set_limit(new_customer_ids.tenant_id, new_customer_ids.ensemble_id, 1)
-    assert begin_chains(database, CHAIN_KEY) == 0, "a chain that was taken away does not begin anew by itself"
+    assert begin_chains(database, CHAIN_KEY) == 0, "a chain that was taken away does not begin again by itself"
     database.close()
 
 

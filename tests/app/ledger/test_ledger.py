@@ -269,8 +269,8 @@ def test_another_period_counts_anew_only_if_that_is_said(
     assert (kept.period, kept.limit, kept.used) == (Period.MONTH, 8, 6), "a refusal changes nothing, a limit no period"
     ledger.check_period(*ids, Period.MONTH)
     ledger.check_period(*ids, None)
-    anew = ledger.set_limit(*ids, 10, Period.DAY, restart=True)
-    assert (anew.period_key, anew.used) == ("2026-01-31", 0)
+    again = ledger.set_limit(*ids, 10, Period.DAY, restart=True)
+    assert (again.period_key, again.used) == ("2026-01-31", 0)
     ledger.reserve(*ids, 1)
     with pytest.raises(ConflictError, match="the period '2026-01' would count from 6"):
         ledger.set_limit(*ids, 10, Period.MONTH)

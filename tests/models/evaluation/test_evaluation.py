@@ -1,4 +1,4 @@
-"""The evaluation: who is a case, what is measured, and that it is measured anew."""
+"""The evaluation: who is a case, what is measured, and that it is measured again."""
 
 from dataclasses import replace
 

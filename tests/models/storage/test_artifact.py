@@ -182,7 +182,7 @@ def cut_a_weight(folder: Path) -> None:
 
 
 def reseal(saved: Path, folder: Path, edit: Callable[[Path], None]) -> None:
-    """A copy with an edit, sealed anew."""
+    """A copy with an edit, sealed again."""
 
     def copy_and_edit(target: Path) -> None:
         for name in (ANCHORS_FILE, ENCODER_FILE, MODEL_FILE, WEIGHTS_FILE):
@@ -263,7 +263,7 @@ def test_a_model_from_before_typicality_says_nothing_of_it(tmp_path: Path, saved
 def test_a_sealed_folder_with_the_wrong_content_is_refused(
     tmp_path: Path, saved: Path, edit: Callable[[Path], None], message: str
 ) -> None:
-    """The seal holds, for somebody sealed it anew; what is inside is not a model."""
+    """The seal holds, for somebody sealed it again; what is inside is not a model."""
     reseal(saved, tmp_path / "wrong", edit)
     with pytest.raises(ArtifactError, match=message) as caught:
         load_model(tmp_path / "wrong")
