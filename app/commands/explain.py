@@ -242,7 +242,7 @@ def ask(
 def open_client(url: str, key: str, seconds: float = DEADLINE_MS / 1000) -> "Iterator[RecourseClient]":
     """A client whose errors are those of a command."""
     from app.errors import ServiceError
-    from recourse_client.client import ClientError, RecourseClient
+    from recourse_client import ClientError, RecourseClient
 
     try:
         with RecourseClient(url, key, seconds) as client:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Item = TypeVar("Item", bound="Typed")
 Value = bool | int | float | str | None
 """A value of a record, as JSON has it."""
 
@@ -18,9 +19,6 @@ class Typed(BaseModel):
     """What all of them share."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, protected_namespaces=())
-
-
-Item = TypeVar("Item", bound=Typed)
 
 
 class Page(Typed, Generic[Item]):

@@ -17,8 +17,8 @@ import pytest
 from app.commands.explain import KEY_VARIABLE
 from app.db.engine import Database
 from app.db.tables import Role
-from recourse_client import types
-from recourse_client.client import AsyncRecourseClient, ClientError, RecourseClient, read_events
+from recourse_client import AsyncRecourseClient, ClientError, RecourseClient, types
+from recourse_client.client import read_events
 from recourse_client.types import Typed
 from tests.app.api.conftest import Service, database, server, service, shared_database_url
 from tests.app.api.rows import add_ensemble, add_job, publish
