@@ -18,10 +18,10 @@ from app.db.tables import utc_now
 from app.ensembles import directory
 from app.errors import NotFoundError, UnknownBudgetError
 from app.ledger.audit import audit_ledger, ledger_csv
+from app.ledger.balance import MOST_MAKER, MOST_REASON, Correction
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import ChainEnd, anchor_budget
 from app.ledger.ledger import Ledger
-from app.ledger.steps import MOST_MAKER, MOST_REASON, Correction
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 

@@ -3,22 +3,36 @@
 While the database is away, `retry_database` waits a little, then says so: nothing goes on without it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, Row, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    FromClause,
+    Insert,
+    Row,
+    Update,
+    bindparam,
+    create_engine,
+    event,
+    make_url,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.dml import ReturningUpdate
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from app.errors import LedgerUnavailableError
@@ -248,3 +262,53 @@ def insert_or_ignore(connection: Connection, table: type[DeclarativeBase], **val
     key = table.__table__.primary_key
     statement = insert_for(connection, table).values(values).on_conflict_do_nothing().returning(*key)
     return connection.execute(statement).one_or_none()
+
+
+Guard: TypeAlias = ReturningUpdate[*tuple[Any, ...]]
+Follower: TypeAlias = Insert | Update
+Follow: TypeAlias = Callable[[FromClause], Sequence[Follower]]
+
+
+class Guarded:
+    """If, and only if, the guard finds its row, the followers run with what the guard returned.
+
+    Postgres gets one statement, the guard being a CTE: one round trip, and the lock is held no longer than the commit.
+    SQLite cannot write inside a CTE, so there the same statements run one after the other, inside the transaction.
+    """
+
+    def __init__(self, guard: Guard, follow: Follow) -> None:
+        self._guard = guard
+        self._single, self._constants = _single_statement(guard, follow)
+        self._returned = tuple(column.name for column in guard.exported_columns)
+        self._followers = tuple(follow(_as_parameters(guard)))
+
+    def run(self, connection: Connection, parameters: Mapping[str, object]) -> Row[*tuple[Any, ...]] | None:
+        """What the guard returned, or None if it found no row and nothing was done."""
+        if connection.dialect.name == "postgresql":
+            return connection.exec_driver_sql(self._single, {**self._constants, **parameters}).one_or_none()
+        row = connection.execute(self._guard, parameters).one_or_none()
+        if row is not None:
+            found = {_returned_name(name): value for name, value in zip(self._returned, row, strict=True)}
+            for follower in self._followers:
+                connection.execute(follower, {**parameters, **found})
+        return row
+
+
+def _single_statement(guard: Guard, follow: Follow) -> tuple[str, dict[str, object]]:
+    """The SQL for Postgres and the values in it that never change, compiled once and not looked up at each step."""
+    guarded = guard.cte("guarded")
+    statement = select(guarded)
+    for number, follower in enumerate(follow(guarded)):
+        statement = statement.add_cte(follower.cte(f"follower_{number}"))
+    compiled = statement.compile(dialect=make_url("postgresql+psycopg://").get_dialect()())
+    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
+
+
+def _as_parameters(guard: Guard) -> FromClause:
+    """The guard's row as a subquery of bound values."""
+    columns = guard.exported_columns
+    return select(*(bindparam(_returned_name(c.name), type_=c.type).label(c.name) for c in columns)).subquery("guarded")
+
+
+def _returned_name(column: str) -> str:
+    return f"guarded_{column}"

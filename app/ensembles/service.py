@@ -19,10 +19,9 @@ from app.ensembles.endpoint import Endpoint
 from app.errors import ConflictError, TooLargeError
 from app.ledger import queries
 from app.ledger.audit import UsagePoint, ledger_csv, usage_series
-from app.ledger.balance import Balance
+from app.ledger.balance import MOST_MAKER, Balance, Correction
 from app.ledger.ledger import Ledger
 from app.ledger.queries import Step
-from app.ledger.steps import MOST_MAKER, Correction
 from models.data.schema import Schema
 from models.errors import ConfigError
 

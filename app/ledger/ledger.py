@@ -30,20 +30,25 @@ from sqlalchemy.exc import IntegrityError
 from app.db.engine import Database, retry_database
 from app.db.ledger_tables import Period, State
 from app.db.tables import AnyRow, utc_now
-from app.errors import ConflictError, NotFoundError, ReservationError, UnknownBudgetError
+from app.errors import ConflictError, NotFoundError, ReservationError
 from app.ledger import queries, steps
 from app.ledger.balance import (
     Balance,
+    Correction,
     Reservation,
     Settlement,
     following,
-    period_end,
+    gone,
+    no_room,
     period_key,
     period_keys,
+    refusal,
+    settlement,
+    too_many,
 )
 from app.ledger.chain import ChainKey, KnownTips, Tip
-from app.ledger.steps import Correction, Move, Taken, look_at_budget, look_at_reservation
-from models.errors import ConfigError, QueryLimitError
+from app.ledger.steps import Move, Taken, look_at_budget, look_at_reservation
+from models.errors import ConfigError
 
 Clock: TypeAlias = Callable[[], datetime]
 T = TypeVar("T")
@@ -98,7 +103,7 @@ class Ledger:
             queries.put_budget(connection, tenant_id, ensemble_id, kept, limit, now)
             queries.open_account(connection, self._key, tenant_id, ensemble_id, kept, present, limit, now)
             queries.change_limits(connection, self._key, tenant_id, ensemble_id, kept, present, limit, now)
-            return _balance(connection, tenant_id, ensemble_id, now)
+            return queries.find_balance(connection, tenant_id, ensemble_id, now)
 
         return self._write(change)
 
@@ -113,7 +118,7 @@ class Ledger:
 
     def balance(self, tenant_id: int, ensemble_id: int) -> Balance:
         """The budget as it stands in the present period."""
-        return self._read(lambda connection: _balance(connection, tenant_id, ensemble_id, self._clock()))
+        return self._read(lambda c: queries.find_balance(c, tenant_id, ensemble_id, self._clock()))
 
     def correct(self, connection: Connection, tenant_id: int, ensemble_id: int, correction: Correction) -> Balance:
         """Give back used queries of the present period, or add some, by an entry of its own; the caller commits.
@@ -125,14 +130,14 @@ class Ledger:
             raise ConfigError(f"a correction of {correction.queries} queries is too large: use {MOST_QUERIES} at most")
         now, owner = self._clock(), (tenant_id, ensemble_id)
         # The budget's row is held: two corrections of one entry come after each other.
-        _open_period(connection, self._key, *owner, now)
+        queries.open_period(connection, self._key, *owner, now)
         if correction.reverses is not None:
             _check_reversal(connection, *owner, correction.queries, correction.reverses)
         tip = look(connection, tenant_id, owner, now)
         move = None if tip is None else Move(connection, self._key, tip, tenant_id, now)
         if move is None or move.correct(ensemble_id, correction, period_keys(now)) is None:
-            raise _no_room(correction.queries, _balance(connection, *owner, now))
-        return _balance(connection, *owner, now)
+            raise no_room(correction.queries, queries.find_balance(connection, *owner, now))
+        return queries.find_balance(connection, *owner, now)
 
     def reserve(self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None) -> Reservation:
         """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.
@@ -145,13 +150,13 @@ class Ledger:
         if self._reserve(reservation, ensemble_id):
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
-        self._write(lambda connection: _open_period(connection, self._key, tenant_id, ensemble_id, self._clock()))
+        self._write(lambda c: queries.open_period(c, self._key, tenant_id, ensemble_id, self._clock()))
         if self._reserve(reservation, ensemble_id):
             return reservation
         self.expire()
         if self._reserve(reservation, ensemble_id):
             return reservation
-        raise _too_many(amount, self.balance(tenant_id, ensemble_id))
+        raise too_many(amount, self.balance(tenant_id, ensemble_id))
 
     def check_room(self, tenant_id: int, ensemble_id: int, amount: int) -> None:
         """`QueryLimitError` if `reserve` would refuse as things are: nothing is promised."""
@@ -161,7 +166,7 @@ class Ledger:
         self.expire()
         balance = self.balance(tenant_id, ensemble_id)
         if balance.remaining < amount:
-            raise _too_many(amount, balance)
+            raise too_many(amount, balance)
 
     def dispatch(self, reservation: Reservation, count: int) -> Reservation:
         """Charge `count` queries, before they are made; an error means that none of them may be made.
@@ -185,11 +190,11 @@ class Ledger:
 
         closed = self._close(reservation.tenant_id, reservation.id, reservation.fence)
         if closed is not None:
-            return _settlement(reservation.id, State.SETTLED, closed)
+            return settlement(reservation.id, State.SETTLED, closed)
         row = self._find(reservation)
         if row is None or row.state == State.OPEN:
-            raise self._refusal(reservation, 0) or self._gone(reservation)
-        return _settlement(reservation.id, State(row.state), row)
+            raise refusal(reservation, row, 0, self._clock()) or gone(reservation)
+        return settlement(reservation.id, State(row.state), row)
 
     def expire(self) -> list[Settlement]:
         """Close every overdue reservation of every tenant, charging what was dispatched."""
@@ -201,7 +206,7 @@ class Ledger:
             for tenant_id, reservation_id in overdue:
                 closed = self._close(tenant_id, reservation_id, None)
                 if closed is not None:
-                    settlements.append(_settlement(reservation_id, State.EXPIRED, closed))
+                    settlements.append(settlement(reservation_id, State.EXPIRED, closed))
         return settlements
 
     def renew(self, reservation: Reservation) -> None:
@@ -209,7 +214,7 @@ class Ledger:
         now = self._clock()
         owner = (reservation.tenant_id, reservation.id, reservation.fence)
         if not self._write(lambda connection: steps.renew_reservation(connection, *owner, now, now + self._lease)):
-            raise self._refusal(reservation, 0) or self._gone(reservation)
+            raise refusal(reservation, self._find(reservation), 0, self._clock()) or gone(reservation)
 
     def take_over(self, tenant_id: int, reservation_id: UUID) -> Reservation:
         """Become the owner of a crashed process's reservation; from now on the old owner can dispatch nothing."""
@@ -253,38 +258,16 @@ class Ledger:
 
     def _moved(self, reservation: Reservation, count: int) -> Reservation:
         """What the reservation has left, in the present period; the refusal, if its period is not what is over."""
-        refusal = self._refusal(reservation, count)
         row = self._find(reservation)
-        if refusal is not None or row is None:
-            raise refusal or self._gone(reservation)
+        refused = refusal(reservation, row, count, self._clock())
+        if refused is not None or row is None:
+            raise refused or gone(reservation)
         account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
         left = self.settle(reservation).released
         return self.reserve(reservation.tenant_id, account.ensemble_id, left, following(reservation.id))
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
-
-    def _refusal(self, reservation: Reservation, count: int) -> Exception | None:
-        """Why the guard did not find its row; None where only the reservation's period is over."""
-        row = self._find(reservation)
-        name = f"reservation {reservation.id}"
-        if row is None:
-            return self._gone(reservation)
-        if row.state != State.OPEN:
-            return ReservationError(f"{name} is {row.state} since {row.closed_at.isoformat()}: make a new one")
-        if row.fence != reservation.fence:
-            return ReservationError(f"{name} was taken over (fence {row.fence}, ours is {reservation.fence}): stop")
-        if row.dispatched + count > row.amount:
-            left = row.amount - row.dispatched
-            return QueryLimitError(f"{count} queries were asked for, but {left} of {row.amount} reserved remain: stop")
-        if row.expires_at <= self._clock():
-            return ReservationError(f"{name} is overdue since {row.expires_at.isoformat()}: make a new one")
-        return None
-
-    @staticmethod
-    def _gone(reservation: Reservation) -> ReservationError:
-        owner = f"tenant {reservation.tenant_id}"
-        return ReservationError(f"reservation {reservation.id} does not exist for {owner}: make a new one")
 
     def _step(self, tenant_id: int, owner: Owner, action: Callable[[Move], Taken | None]) -> AnyRow | None:
         """What the guard returned; None if it refused.
@@ -344,20 +327,9 @@ def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime, ho
     return look_at_budget(connection, *owner, period_keys(now), hold)
 
 
-def _balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
-    budget = queries.find_budget(connection, tenant_id, ensemble_id)
-    if budget is None:
-        raise _no_budget(tenant_id, ensemble_id)
-    period = Period(budget.period)
-    key = period_key(period, now)
-    account = queries.find_account(connection, tenant_id, ensemble_id, key)
-    used, reserved = (account.used, account.reserved) if account is not None else (0, 0)
-    return Balance(period, key, period_end(period, now), budget.query_limit, used, reserved)
-
-
 def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, period: Period, now: datetime) -> None:
     """The counters of another kind of period know nothing of what is used in this one."""
-    balance = _balance(connection, tenant_id, ensemble_id, now)
+    balance = queries.find_balance(connection, tenant_id, ensemble_id, now)
     if period is balance.period or not (balance.used or balance.reserved):
         return
     account = queries.find_account(connection, tenant_id, ensemble_id, period_key(period, now))
@@ -365,14 +337,6 @@ def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, peri
     present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
     fact = f"the period {period_key(period, now)!r} would count from {counted}"
     raise ConflictError(f"{present}, {fact}: to let it, send restart true; else keep the period {balance.period}")
-
-
-def _open_period(connection: Connection, chain_key: ChainKey, tenant_id: int, ensemble_id: int, now: datetime) -> None:
-    budget = queries.lock_budget(connection, tenant_id, ensemble_id)
-    if budget is None:
-        raise _no_budget(tenant_id, ensemble_id)
-    key = period_key(Period(budget.period), now)
-    queries.open_account(connection, chain_key, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
 
 
 def _check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, count: int, entry_id: int) -> None:
@@ -384,26 +348,3 @@ def _check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, co
     if left * count >= 0 or abs(count) > abs(left):
         fact = f"entry {entry_id} changed what is used by {entry['used']}, {left} of which are not reversed"
         raise ConflictError(f"{fact}: a correction of {count} does not reverse it")
-
-
-def _no_room(count: int, balance: Balance) -> ConflictError:
-    if count < 0:
-        fact = f"{-count} queries cannot be given back, {balance.used} are used in the period {balance.period_key!r}"
-        return ConflictError(f"{fact}: give back no more than that")
-    room = f"{balance.remaining} of {balance.limit} remain ({balance.used} used, {balance.reserved} reserved)"
-    return ConflictError(f"{count} queries cannot be added, {room}: raise the limit first")
-
-
-def _too_many(amount: int, balance: Balance) -> QueryLimitError:
-    return QueryLimitError(
-        f"{amount} queries were asked for, but {balance.remaining} of {balance.limit} remain "
-        f"({balance.used} used, {balance.reserved} reserved): ask for fewer or raise the limit"
-    )
-
-
-def _settlement(reservation_id: UUID, state: State, row: AnyRow) -> Settlement:
-    return Settlement(reservation_id, state, dispatched=row.dispatched, released=row.amount - row.dispatched)
-
-
-def _no_budget(tenant_id: int, ensemble_id: int) -> UnknownBudgetError:
-    return UnknownBudgetError(f"tenant {tenant_id} has set no budget for ensemble {ensemble_id}: set a limit first")

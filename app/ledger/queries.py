@@ -29,6 +29,7 @@ from app.db.engine import insert_for, insert_or_ignore
 from app.db.ledger_tables import Account, Budget, EnsembleRow, EntryType, LedgerEntry, Period
 from app.db.paging import PageOrder, RowPage, numbered_page
 from app.db.tables import BIG_ID, AnyRow
+from app.ledger.balance import Balance, no_budget, period_end, period_key
 from app.ledger.chain import ChainKey, Line, Link, Tip
 
 
@@ -131,6 +132,27 @@ def lock_budget(connection: Connection, tenant_id: int, ensemble_id: int) -> Any
     table = Budget.__table__
     statement = select(table).where(table.c.tenant_id == tenant_id, table.c.ensemble_id == ensemble_id)
     return connection.execute(statement.with_for_update()).one_or_none()
+
+
+def find_balance(connection: Connection, tenant_id: int, ensemble_id: int, now: datetime) -> Balance:
+    """The budget as it stands in the period of `now`; UnknownBudgetError if there is none."""
+    budget = find_budget(connection, tenant_id, ensemble_id)
+    if budget is None:
+        raise no_budget(tenant_id, ensemble_id)
+    period = Period(budget.period)
+    key = period_key(period, now)
+    account = find_account(connection, tenant_id, ensemble_id, key)
+    used, reserved = (account.used, account.reserved) if account is not None else (0, 0)
+    return Balance(period, key, period_end(period, now), budget.query_limit, used, reserved)
+
+
+def open_period(connection: Connection, chain_key: ChainKey, tenant_id: int, ensemble_id: int, now: datetime) -> None:
+    """Make the account of the budget's present period, unless it is there; the budget's row is held."""
+    budget = lock_budget(connection, tenant_id, ensemble_id)
+    if budget is None:
+        raise no_budget(tenant_id, ensemble_id)
+    key = period_key(Period(budget.period), now)
+    open_account(connection, chain_key, tenant_id, ensemble_id, budget.period, key, budget.query_limit, now)
 
 
 def put_budget(

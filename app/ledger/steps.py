@@ -8,10 +8,10 @@ An entry's MAC covers what stands before it, so each guard also asks that the ac
 caller saw it end. Locks are taken in one order: the account, then the reservation.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -25,72 +25,20 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     String,
-    Update,
     bindparam,
     func,
     insert,
     literal,
-    make_url,
     select,
     update,
 )
-from sqlalchemy.sql.dml import ReturningUpdate
 
+from app.db.engine import Follower, Guard, Guarded
 from app.db.ledger_tables import Account, Budget, EntryType, ReservationRow, State
 from app.db.tables import BIG_ID, AnyRow, UtcDateTime
+from app.ledger.balance import Correction, PeriodKeys
 from app.ledger.chain import ChainKey, Line, Tip
 from app.ledger.queries import entry_from
-from models.errors import ConfigError
-
-Guard: TypeAlias = ReturningUpdate[*tuple[Any, ...]]
-Follower: TypeAlias = Insert | Update
-Follow: TypeAlias = Callable[[FromClause], Sequence[Follower]]
-
-
-class Guarded:
-    """If, and only if, the guard finds its row, the followers run with what the guard returned.
-
-    Postgres gets one statement, the guard being a CTE: one round trip, and the lock is held no longer than the commit.
-    SQLite cannot write inside a CTE, so there the same statements run one after the other, inside the transaction.
-    """
-
-    def __init__(self, guard: Guard, follow: Follow) -> None:
-        self._guard = guard
-        self._single, self._constants = _single_statement(guard, follow)
-        self._returned = tuple(column.name for column in guard.exported_columns)
-        self._followers = tuple(follow(_as_parameters(guard)))
-
-    def run(self, connection: Connection, parameters: Mapping[str, object]) -> AnyRow | None:
-        """What the guard returned, or None if it found no row and nothing was done."""
-        if connection.dialect.name == "postgresql":
-            return connection.exec_driver_sql(self._single, {**self._constants, **parameters}).one_or_none()
-        row = connection.execute(self._guard, parameters).one_or_none()
-        if row is not None:
-            found = {_returned_name(name): value for name, value in zip(self._returned, row, strict=True)}
-            for follower in self._followers:
-                connection.execute(follower, {**parameters, **found})
-        return row
-
-
-def _single_statement(guard: Guard, follow: Follow) -> tuple[str, dict[str, object]]:
-    """The SQL for Postgres and the values in it that never change, compiled once and not looked up at each step."""
-    guarded = guard.cte("guarded")
-    statement = select(guarded)
-    for number, follower in enumerate(follow(guarded)):
-        statement = statement.add_cte(follower.cte(f"follower_{number}"))
-    compiled = statement.compile(dialect=make_url("postgresql+psycopg://").get_dialect()())
-    return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
-
-
-def _as_parameters(guard: Guard) -> FromClause:
-    """The guard's row as a subquery of bound values."""
-    columns = guard.exported_columns
-    return select(*(bindparam(_returned_name(c.name), type_=c.type).label(c.name) for c in columns)).subquery("guarded")
-
-
-def _returned_name(column: str) -> str:
-    return f"guarded_{column}"
-
 
 TENANT = bindparam("tenant", type_=BIG_ID)
 ENSEMBLE = bindparam("ensemble", type_=BIG_ID)
@@ -109,15 +57,6 @@ NEXT_IN_CHAIN = (Account.chain_number == NUMBER - 1) & (
 )
 """The head too: a caller that remembers an older one must not lend it to whoever cut off the newest entries."""
 CHAINED = {"chain_number": NUMBER, "chain_head": HEAD}
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodKeys:
-    """The names of the periods that one moment falls in."""
-
-    always: str
-    day: str
-    month: str
 
 
 def _of_present_period() -> ColumnElement[bool]:
@@ -255,25 +194,6 @@ TIP_OF_RESERVATION = TIP.where(
     .where(ReservationRow.id == RESERVATION, ReservationRow.tenant_id == TENANT)
     .scalar_subquery()
 )
-
-
-MOST_REASON, MOST_MAKER = 500, 200
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """Queries that are given back (below 0) or added, why and by whom; perhaps the entry that they take back."""
-
-    queries: int
-    reason: str
-    made_by: str
-    reverses: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.queries == 0:
-            raise ConfigError("a correction of 0 queries makes no sense: give back below 0, or add above it")
-        if not 0 < len(self.reason.strip()) <= len(self.reason) <= MOST_REASON:
-            raise ConfigError(f"a correction needs a reason of 1 to {MOST_REASON} characters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from app.db import migrations
 from app.db.engine import Database, open_database
 from app.db.tables import utc_now
 from app.ensembles import directory
-from app.ledger.balance import Balance
+from app.ledger.balance import Balance, Correction
 from app.ledger.ledger import Ledger
-from app.ledger.steps import Correction
 from tests.app.ledger import CHAIN_KEY
 from tests.servers.postgres import new_database, postgres_url
 
