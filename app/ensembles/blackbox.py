@@ -1,19 +1,23 @@
 """The two kinds of black box that app/ensembles/metered.py asks: an ensemble in this process, and remote endpoints.
 
 Only app/ensembles/meter.py may import this file (a contract in pyproject.toml), so that nothing is asked unmetered.
-Remote members speak the Open Inference Protocol v2 (app/ensembles/endpoint.py). They are asked at the same time, on the
-event loop of the process's pool; an endpoint that keeps failing rests for a while behind its circuit breaker.
+Remote members speak the Open Inference Protocol v2: records become tensors here, endpoint.py makes the calls. They are
+asked at the same time, on the event loop of the process's pool; an endpoint that keeps failing rests for a while behind
+its circuit breaker.
 """
 
 import asyncio
+import json
+import math
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.concurrency import Deadline
 from app.ensembles.endpoint import (
@@ -22,12 +26,11 @@ from app.ensembles.endpoint import (
     Endpoint,
     EndpointFailure,
     EndpointPool,
-    decode_answer,
-    encode_request,
+    Layout,
 )
 from app.ensembles.metered import BoxAnswer, MissingVote, Prepared
 from models.arrays import Records
-from models.data.schema import Schema
+from models.data.schema import Feature, FeatureKind, Schema
 from models.ensemble.protocol import Ensemble
 from models.errors import ConfigError, EnsembleError
 
@@ -220,3 +223,69 @@ class CircuitBreaker:
         if self._opened_at is None:
             return True
         return not self._trying and self._clock() - self._opened_at >= self._cooldown
+
+
+FLOATS = frozenset({"FP16", "FP32", "FP64"})
+DATATYPES = {FeatureKind.NUMERIC: "FP64", FeatureKind.INTEGER: "INT64", FeatureKind.CATEGORICAL: "BYTES"}
+
+
+def encode_request(schema: Schema, records: Records, layout: Layout, outputs: Sequence[str], id: str) -> bytes:
+    """The body of an infer request for records (n, F): only the outputs named; a missing value is null."""
+    if np.isinf(records).any():
+        raise EnsembleError("a record holds an infinite number, which no request can carry: clip it first")
+    inputs: list[dict[str, object]]
+    if layout is Layout.MATRIX:
+        cells = [None if math.isnan(value) else value for value in records.ravel().tolist()]
+        inputs = [{"name": "records", "shape": list(records.shape), "datatype": "FP64", "data": cells}]
+        parameters = {}
+    else:
+        inputs = [_column(feature, records[:, column]) for column, feature in enumerate(schema.features)]
+        parameters = {"content_type": "pd"}
+    request = {"id": id, "parameters": parameters, "inputs": inputs, "outputs": [{"name": name} for name in outputs]}
+    return json.dumps(request, allow_nan=False).encode()
+
+
+def _column(feature: Feature, values: NDArray[np.float64]) -> dict[str, object]:
+    """One feature, values (n,), as a tensor of raw values."""
+    # Servers read null as NaN among floats, and fail on it among integers.
+    as_float = feature.kind is FeatureKind.INTEGER and (feature.nullable or bool(np.isnan(values).any()))
+    tensor: dict[str, object] = {
+        "name": feature.name,
+        "shape": [len(values), 1],
+        "datatype": "FP64" if as_float else DATATYPES[feature.kind],
+        "data": [None if math.isnan(value) else _raw(feature, value) for value in values.tolist()],
+    }
+    if feature.kind is FeatureKind.CATEGORICAL:
+        tensor["parameters"] = {"content_type": "str"}
+    return tensor
+
+
+def _raw(feature: Feature, value: float) -> str | int | float:
+    match feature.kind:
+        case FeatureKind.CATEGORICAL:
+            return feature.categories[int(value)]
+        case FeatureKind.INTEGER:
+            return int(value)
+        case FeatureKind.NUMERIC:
+            return value
+
+
+def decode_answer(answer: Document, rows: int, classes: int) -> dict[str, NDArray[np.float64]]:
+    """output name -> probabilities (rows, classes), for the outputs that have that shape."""
+    outputs = answer.get("outputs")
+    if not isinstance(outputs, list):
+        raise EndpointFailure("answered without a list of outputs", passing=False)
+    tensors = ((output.get("name"), _tensor(output, rows, classes)) for output in outputs if isinstance(output, dict))
+    return {name: tensor for name, tensor in tensors if isinstance(name, str) and tensor is not None}
+
+
+def _tensor(output: dict[str, object], rows: int, classes: int) -> NDArray[np.float64] | None:
+    """The output's data, flat or nested, or None if it is not a float tensor of the shape asked for."""
+    datatype = output.get("datatype")
+    if output.get("shape") != [rows, classes] or not isinstance(datatype, str) or datatype not in FLOATS:
+        return None
+    try:
+        data = np.asarray(output.get("data"), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return data.reshape(rows, classes) if data.size == rows * classes else None

@@ -1,4 +1,4 @@
-"""Calls to endpoints of the Open Inference Protocol v2: records as a request, a response as probabilities.
+"""Calls to endpoints of the Open Inference Protocol v2, from one bounded pool of connections.
 
 A call is prepared first: its address is checked and pinned, its body written, and only then charged and sent. Redirects
 are not followed, time and size have caps. Which addresses may be called is decided in address.py.
@@ -9,7 +9,7 @@ import json
 import math
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,17 +20,13 @@ from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import httpx
-import numpy as np
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from app.concurrency import FairRoom
 from app.ensembles.address import Address, AddressPolicy, Origin
 from app.errors import EndpointError
-from models.arrays import Records
-from models.data.schema import Feature, FeatureKind, Schema
-from models.errors import ConfigError, EnsembleError
+from models.errors import ConfigError
 
 T = TypeVar("T")
 Document: TypeAlias = dict[str, Any]
@@ -297,69 +293,3 @@ def _check_head(response: httpx.Response, max_bytes: int) -> None:
     announced = response.headers.get("Content-Length", "0")
     if announced.isdigit() and int(announced) > max_bytes:
         raise EndpointFailure(f"announced {announced} bytes, more than the {max_bytes} allowed", passing=False)
-
-
-FLOATS = frozenset({"FP16", "FP32", "FP64"})
-DATATYPES = {FeatureKind.NUMERIC: "FP64", FeatureKind.INTEGER: "INT64", FeatureKind.CATEGORICAL: "BYTES"}
-
-
-def encode_request(schema: Schema, records: Records, layout: Layout, outputs: Sequence[str], id: str) -> bytes:
-    """The body of an infer request for records (n, F): only the outputs named; a missing value is null."""
-    if np.isinf(records).any():
-        raise EnsembleError("a record holds an infinite number, which no request can carry: clip it first")
-    inputs: list[dict[str, object]]
-    if layout is Layout.MATRIX:
-        cells = [None if math.isnan(value) else value for value in records.ravel().tolist()]
-        inputs = [{"name": "records", "shape": list(records.shape), "datatype": "FP64", "data": cells}]
-        parameters = {}
-    else:
-        inputs = [_column(feature, records[:, column]) for column, feature in enumerate(schema.features)]
-        parameters = {"content_type": "pd"}
-    request = {"id": id, "parameters": parameters, "inputs": inputs, "outputs": [{"name": name} for name in outputs]}
-    return json.dumps(request, allow_nan=False).encode()
-
-
-def _column(feature: Feature, values: NDArray[np.float64]) -> dict[str, object]:
-    """One feature, values (n,), as a tensor of raw values."""
-    # Servers read null as NaN among floats, and fail on it among integers.
-    as_float = feature.kind is FeatureKind.INTEGER and (feature.nullable or bool(np.isnan(values).any()))
-    tensor: dict[str, object] = {
-        "name": feature.name,
-        "shape": [len(values), 1],
-        "datatype": "FP64" if as_float else DATATYPES[feature.kind],
-        "data": [None if math.isnan(value) else _raw(feature, value) for value in values.tolist()],
-    }
-    if feature.kind is FeatureKind.CATEGORICAL:
-        tensor["parameters"] = {"content_type": "str"}
-    return tensor
-
-
-def _raw(feature: Feature, value: float) -> str | int | float:
-    match feature.kind:
-        case FeatureKind.CATEGORICAL:
-            return feature.categories[int(value)]
-        case FeatureKind.INTEGER:
-            return int(value)
-        case FeatureKind.NUMERIC:
-            return value
-
-
-def decode_answer(answer: Document, rows: int, classes: int) -> dict[str, NDArray[np.float64]]:
-    """output name -> probabilities (rows, classes), for the outputs that have that shape."""
-    outputs = answer.get("outputs")
-    if not isinstance(outputs, list):
-        raise EndpointFailure("answered without a list of outputs", passing=False)
-    tensors = ((output.get("name"), _tensor(output, rows, classes)) for output in outputs if isinstance(output, dict))
-    return {name: tensor for name, tensor in tensors if isinstance(name, str) and tensor is not None}
-
-
-def _tensor(output: dict[str, object], rows: int, classes: int) -> NDArray[np.float64] | None:
-    """The output's data, flat or nested, or None if it is not a float tensor of the shape asked for."""
-    datatype = output.get("datatype")
-    if output.get("shape") != [rows, classes] or not isinstance(datatype, str) or datatype not in FLOATS:
-        return None
-    try:
-        data = np.asarray(output.get("data"), dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return data.reshape(rows, classes) if data.size == rows * classes else None

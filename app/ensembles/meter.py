@@ -9,9 +9,9 @@ from typing import Self
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.ensembles.blackbox import BreakerPolicy, LocalBlackBox, RemoteBlackBox
-from app.ensembles.bought import AnswerCache, AnswerOwner
+from app.ensembles.bought import Allowance, AnswerCache, AnswerOwner
 from app.ensembles.endpoint import Endpoint, EndpointPool
-from app.ensembles.metered import Allowance, MeteredEnsemble, QueryPolicy
+from app.ensembles.metered import MeteredEnsemble, QueryPolicy
 from app.ledger.balance import Reservation
 from app.ledger.ledger import Ledger
 from models.data.schema import Schema

@@ -1,7 +1,6 @@
 """What the client hands out: the service's JSON as frozen pydantic models.
 
-They are lenient: what a newer service sends besides is kept in `model_extra`. A test of the service compares the fields
-with its OpenAPI document, so that none is missing.
+They are lenient: what a newer service sends besides is kept in `model_extra`. A test compares them with its OpenAPI.
 """
 
 from datetime import datetime

@@ -13,8 +13,8 @@ from app.db import migrations
 from app.db.engine import Database, open_database
 from app.db.ledger_tables import ReservationRow
 from app.ensembles.blackbox import LocalBlackBox
-from app.ensembles.bought import AnswerCache, AnswerOwner
-from app.ensembles.metered import Allowance, MeteredEnsemble
+from app.ensembles.bought import Allowance, AnswerCache, AnswerOwner
+from app.ensembles.metered import MeteredEnsemble
 from app.errors import LedgerUnavailableError
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger

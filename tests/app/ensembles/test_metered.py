@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.ensembles.blackbox import LocalBlackBox
-from app.ensembles.bought import AnswerCache, AnswerOwner, record_keys
-from app.ensembles.metered import Allowance, BlackBox, MeteredEnsemble, QueryPolicy
+from app.ensembles.bought import Allowance, AnswerCache, AnswerOwner, record_keys
+from app.ensembles.metered import BlackBox, MeteredEnsemble, QueryPolicy
 from app.errors import DeadlineError
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
