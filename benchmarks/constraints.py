@@ -140,7 +140,7 @@ def _rank(feature: Feature, value: Value) -> float:
     """A number's value, or the place of a category in its order."""
     if isinstance(value, int | float):
         return float(value)
-    return float(feature.categories.index(value)) if value is not None else 0.0
+    return float((feature.order or feature.categories).index(value)) if value is not None else 0.0
 
 
 def _within(feature: Feature, value: Value, wanted: Range) -> bool:

@@ -207,8 +207,8 @@ def _compile(rules: Rules, origin: Records) -> tuple[FeasibleSet, NDArray[np.boo
     frozen = rules.frozen | ((rules.up | rules.down) & ~present)
     lower = np.where(origin >= rules.floor, np.fmin(rules.lower, origin), rules.lower)
     upper = np.where(origin <= rules.ceiling, np.fmax(rules.upper, origin), rules.upper)
-    lower = np.where(rules.up & present, np.fmax(lower, origin), lower)
-    upper = np.where(rules.down & present, np.fmin(upper, origin), upper)
+    lower = np.where(rules.up & present & ~rules.categorical, np.fmax(lower, origin), lower)
+    upper = np.where(rules.down & present & ~rules.categorical, np.fmin(upper, origin), upper)
     levels = _levels(rules, origin)
     level = np.where(present & rules.categorical, origin, 0.0).astype(np.intp)[:, :, None]
     own_level = np.take_along_axis(levels, level, axis=2)[:, :, 0]

@@ -22,9 +22,9 @@ def features(draw: DrawFn, name: str) -> Feature:
         count, ordered = draw(st.integers(2, 6)), draw(flags)
         direction = draw(st.sampled_from(Direction)) if ordered else Direction.ANY
         categories = tuple(f"c{level}" for level in range(count))
-        return Feature(
-            name, FeatureKind.CATEGORICAL, 0.0, 0.0, 1.0, categories, ordered, immutable, protected, direction, nullable
-        )
+        order = tuple(draw(st.permutations(categories))) if ordered else ()
+        marks = (immutable, protected, direction, nullable)
+        return Feature(name, FeatureKind.CATEGORICAL, 0.0, 0.0, 1.0, categories, ordered, *marks, order=order)
     step = draw(st.sampled_from(STEPS))
     kind = FeatureKind.INTEGER if step >= 1 and draw(flags) else FeatureKind.NUMERIC
     start, span = draw(st.integers(-1000, 1000)), draw(st.integers(1, 60))

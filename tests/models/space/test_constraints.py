@@ -178,7 +178,9 @@ def permitted_values(feature: Feature, request: Constraints, own: float) -> set[
         if frozen or up or down:
             return {None}
         return {*inside, None} if given in (None, (None, None)) else {*inside}
-    left = [value for value in inside if (not up or value >= own) and (not down or value <= own)]
+    place = {value: feature.order.index(feature.categories[int(value)]) if feature.order else value for value in inside}
+    mine = feature.order.index(feature.categories[int(own)]) if feature.order else own
+    left = [value for value in inside if (not up or place[value] >= mine) and (not down or place[value] <= mine)]
     return {value for value in left if value == own or not frozen}
 
 
