@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -22,14 +23,17 @@ from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
 from app.settings import Settings, environment_of
 from app.train import jobs, service
+from app.train.jobs import Claim
 from app.train.queue import TrainingQueue
 from app.train.request import TrainRequest
 from models.datasets.loans import loans
 from tests.app.conftest import Customer
 from tests.fakes.service import Bell
 from tests.patience import BOUND
+from worker.held_job import HeldJob
 
 ROWS = 120
+LEASE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,3 +128,12 @@ def make_site(folder: Path, database: Database, database_url: str, customer: Cus
         model="loans", dataset_id=dataset_id, members=("knn", "forest"), effort=0.02, queries=10, seed=1
     )
     return Site(settings, database, customer, request)
+
+
+def hold(site: Site, late: timedelta = timedelta()) -> HeldJob:
+    """Claim the job that waits, at a time when leases of before may be over."""
+    now = utc_now() + late
+    with site.database.writing() as connection:
+        row = jobs.claim(connection, "test", now, now + LEASE)
+    assert row is not None
+    return HeldJob(site.database, Claim(row.id, row.fence), row.tenant_id)

@@ -5,28 +5,20 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from app.artifacts import open_store
-from app.db.engine import Database
 from app.ensembles import directory
 from app.ledger.audit import check_ledger
 from app.train.queue import SpawnedQueue
 from app.train.request import make_plan
 from models.config import MeasureConfig
 from models.storage.artifact import load_ensemble_of, load_model
-from tests.app.conftest import Customer
 from tests.patience import wait_until
-from tests.servers.worker import Site, changed, make_site
+from tests.servers.worker import Site, changed
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-
-
-@pytest.fixture
-def site(tmp_path: Path, database: Database, database_url: str, customer: Customer) -> Site:
-    return make_site(tmp_path, database, database_url, customer)
 
 
 @contextmanager

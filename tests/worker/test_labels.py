@@ -21,9 +21,9 @@ from models.data.schema import Schema
 from models.datasets.loans import approval_probability, loans
 from models.errors import DataError
 from tests.app.conftest import Customer
-from tests.servers.worker import Site, changed, make_site
+from tests.servers.worker import LEASE, Site, changed, hold, make_site
 from tests.worker.lender import MEMBERS, Lender, lending, reachable, register
-from tests.worker.test_pieces import LEASE, hold, keep_table
+from tests.worker.test_training import keep_table
 from worker.context import open_context
 from worker.ensemble import compare_with_labels, find_registered, open_registered, reserve_plan
 from worker.held_job import HeldJob
