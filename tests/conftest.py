@@ -26,6 +26,7 @@ SLOW = (
     "tests/benchmarks/test_quality.py",
     "tests/benchmarks/test_speed.py",
     "tests/benchmarks/test_service.py",
+    "tests/test_docs.py",
 )
 """Tests of whole processes and whole runs: `make check` leaves them out, `make test` does not."""
 DATABASES = ("database_url", "empty_database_url", "shared_database_url")

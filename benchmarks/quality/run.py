@@ -23,7 +23,7 @@ ORACLE_RECORDS = 200
 """So many of them are also put to verified search and to the oracle, which asks the ensemble thousands of times."""
 FRONTIER_RECORDS = 500
 MUSK_FEATURES = 10
-"""As many features flow on Musk as in the paper's row that ours stands beside."""
+"""As many features may change on Musk as in the paper's row that ours stands beside."""
 
 
 def run_job(job: Job, places: Places, config: Config | None = None, members: Sequence[str] = MEMBER_NAMES) -> Outcome:
