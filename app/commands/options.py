@@ -45,7 +45,9 @@ Members = Annotated[str | None, typer.Option(metavar="A,B", help="Only these bla
 Queries = Annotated[
     int | None, typer.Option(min=0, max=MOST_QUERIES, help="The most records put to the ensemble; by default 480.")
 ]
-TopFeatures = Annotated[int | None, typer.Option(min=1, metavar="K", help="Wide data: only the K best features may change.")]
+TopFeatures = Annotated[
+    int | None, typer.Option(min=1, metavar="K", help="Wide data: only the K best features change.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 Effort = Annotated[float, typer.Option(help="Scales the training steps: 0.1 is for trying things out, not for use.")]
 
