@@ -36,7 +36,8 @@ rivals: $(RIVALS)/.installed
 
 $(RIVALS)/.installed: $(RIVALS_PINS)
 	test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
-	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) dice-ml NICEx
+	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) dice-ml NICEx torch gurobipy
+	$(RIVALS)/bin/python -m pip install --quiet --constraint $(RIVALS_PINS) --no-deps rocelib
 	touch $@
 
 # The plain install and its tests on another Python, `make plain PYTHON=python3.13`; the worker's versions resolve there.

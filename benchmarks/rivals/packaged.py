@@ -1,4 +1,4 @@
-"""DiCE and NICE as people use them: from PyPI, in an environment of their own, asked over JSON lines.
+"""DiCE, NICE and rocelib as people use them: from PyPI, in an environment of their own, asked over JSON lines.
 
 `make rivals` makes the environment. The child process gets raw records and asks for predictions whenever its package
 does, so that every question is counted here.
@@ -18,7 +18,7 @@ from models.arrays import Records, Targets
 from models.data.schema import Schema
 from models.errors import MissingDataError, RecourseError
 
-Package: TypeAlias = Literal["dice", "nice"]
+Package: TypeAlias = Literal["dice", "nice", "rnce", "stce"]
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "foreign"
@@ -57,19 +57,23 @@ class Packaged:
         self._counted, self._problem = CountedEnsemble(problem.ensemble), problem
 
     def explain(self, records: Records, target: Targets) -> Records:
+        return self._records(records, self.ask_package(self._task(records, target), len(records)))
+
+    def ask_package(self, task: Mapping[str, object], records: int) -> list[list[float] | None]:
+        """What the package finds for each of so many records, in a process of its own"""
         command = [str(self._python), str(SCRIPTS / f"run_{self.package}.py")]
         quiet = os.environ | {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=quiet
         ) as child:
             assert child.stdin is not None and child.stdout is not None and child.stderr is not None
-            found = self._converse(child.stdin, child.stdout, self._task(records, target))
+            found = self._converse(child.stdin, child.stdout, task)
             child.stdin.close()
             said = child.stderr.read()
-        if len(found) < len(records):
+        if len(found) < records:
             last = (said.strip().splitlines() or ["it said nothing"])[-1]
-            raise PackageError(f"{self.package} answered {len(found)} of {len(records)} records, then ended: {last}")
-        return self._records(records, found)
+            raise PackageError(f"{self.package} answered {len(found)} of {records} records, then ended: {last}")
+        return found
 
     def _converse(self, say: IO[str], hear: IO[str], task: Mapping[str, object]) -> list[list[float] | None]:
         """Send the task, answer what is asked, collect what is found until the child ends"""

@@ -1,6 +1,6 @@
 """The methods that are compared: ours, the ceiling, simple rules, and the rivals that stand under benchmarks/rivals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from benchmarks.rivals.argument import Argument
 from benchmarks.rivals.betarce import BetaRce
 from benchmarks.rivals.packaged import Packaged
 from benchmarks.rivals.rival import Problem, Rival, squared_distances
+from benchmarks.rivals.robust_nearest import RobustNearest
 from benchmarks.survival.material import Material
 from models.arrays import Floats, Records
 from models.config import SearchConfig
@@ -183,7 +184,8 @@ METHODS: Mapping[str, Method] = {
     "argument": rival(Argument),
     "betarce": rival(BetaRce),
     "nice": rival(lambda: Packaged("nice")),
+    "rnce": rival(lambda: RobustNearest("rnce")),
+    "stce": rival(lambda: RobustNearest("stce")),
+    "rnce-one": rival(lambda: RobustNearest("rnce"), one=True),
 }
 ONE_MODEL = tuple(name for name in METHODS if name.endswith("-one"))
-PACKAGED: Sequence[str] = ("nice",)
-"""Those that need the rivals' environment (`make rivals`)."""

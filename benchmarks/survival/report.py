@@ -1,7 +1,8 @@
 """SURVIVAL.md and survival.png: the share of other models that accept, beside what the answers cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -9,13 +10,15 @@ from matplotlib.figure import Figure
 
 from benchmarks.experiments.tables import markdown_table
 from benchmarks.store import Row
-from benchmarks.survival.figures import CEILING, GROUPS, read_records
+from benchmarks.survival.figures import CEILING, GROUPS, KEY, read_records
+from benchmarks.survival.intervals import Interval, Run, interval
 from models.arrays import Floats
 
 BASE = "verified-10"
 """The method whose cost is 1."""
 NEAR = ("a", "b", "c", "d")
-DRAWS = 1000
+Read: TypeAlias = Callable[[Row], Mapping[str, Floats] | None]
+"""A row -> the figures of each of its records, None where the cache has them no more"""
 COLUMNS = (
     "answered",
     "asked",
@@ -42,17 +45,17 @@ with ten queries on the same records. `real-approved` are real applicants that a
 
 def write_page(rows: Sequence[Row], groups: Sequence[Row], cache: Path) -> str:
     """The whole page: all data sets together, with intervals, then each by itself; last, which models count"""
-    page = _INTRODUCTION
+    page, read = _INTRODUCTION, _reading_once(cache)
     for rules in dict.fromkeys(row["rules"] for row in rows):
         own = [row for row in rows if row["rules"] == rules]
-        page += f"\n## All data sets, rules: {rules}\n{markdown_table(_overview(own, cache))}"
-        page += (
-            "\nIn brackets the 95% interval of the mean of a to d, by bootstrap over seeds and records; beside it the "
-        )
-        page += f"difference to {CEILING} in the same runs, with its interval.\n"
+        page += f"\n## All data sets, rules: {rules}\n{markdown_table(_overview(own, read))}"
+        page += "\nIn brackets 95% intervals, by bootstrap over the seeds of each data set and their records. The two "
+        page += "differences are of the mean of a to d in the same runs, paired record by record where both methods "
+        page += f"answer the same ones ({CEILING} are other people).\n"
         page += "\n![Survival beside cost](survival.png)\n"
         for dataset in dict.fromkeys(row["dataset"] for row in own):
-            page += f"\n### {dataset}\n{markdown_table(_table([row for row in own if row['dataset'] == dataset]))}"
+            some = [row for row in own if row["dataset"] == dataset]
+            page += f"\n### {dataset}\n{markdown_table(_table(some, read))}"
     lines: list[tuple[str, ...]] = [("data set", "seed", "group", "models that count", "fell out")]
     lines += [
         (str(row["dataset"]), str(row["seed"]), row["group"], str(row["size"]), row["fell_out"]) for row in groups
@@ -60,28 +63,59 @@ def write_page(rows: Sequence[Row], groups: Sequence[Row], cache: Path) -> str:
     return page + f"\n## Models that count\n{markdown_table(lines)}"
 
 
-def _overview(rows: Sequence[Row], cache: Path) -> list[tuple[str, ...]]:
+def _reading_once(cache: Path) -> Read:
+    known: dict[tuple[object, ...], Mapping[str, Floats] | None] = {}
+
+    def read(row: Row) -> Mapping[str, Floats] | None:
+        key = tuple(row[name] for name in KEY)
+        if key not in known:
+            known[key] = read_records(cache, row)
+        return known[key]
+
+    return read
+
+
+def _overview(rows: Sequence[Row], read: Read) -> list[tuple[str, ...]]:
     compared = (f"less {CEILING}", f"less {BASE}")
     lines: list[tuple[str, ...]] = [
         ("method", "runs", "cost", *GROUPS, "mean of a to d", *compared, "all of a / b / c / d", "bound held")
     ]
-    for method in methods_of(rows):
-        own = [row for row in rows if row["method"] == method]
-        cost, means = _number(relative_cost(own, rows)), [_number(_mean(own, name)) for name in GROUPS]
+    for method, own in by_method(rows).items():
+        cost, groups = _number(relative_cost(own, rows)), [_figure(own, read, name) for name in GROUPS]
         every = " / ".join(_number(_mean(own, f"all_{name}")) for name in NEAR)
-        differences = [_interval(own, rows, cache, other) for other in (CEILING, BASE)]
-        figures = (*means, _interval(own, rows, cache, None), *differences, every, _number(_mean(own, "coverage_abc")))
+        others = (by_method(rows).get(other, []) if other != method else [] for other in (CEILING, BASE))
+        differences = (str(_interval(own, read, NEAR, each) or "") if each else "" for each in others)
+        near = str(_interval(own, read, NEAR) or "")
+        figures = (*groups, near, *differences, every, _number(_mean(own, "coverage_abc")))
         lines.append((method, str(len(own)), cost, *figures))
     return lines
 
 
-def _table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def _figure(own: Sequence[Row], read: Read, name: str) -> str:
+    """With its interval, where the records are still in the cache"""
+    return str(_interval(own, read, (name,)) or _number(_mean(own, name)))
+
+
+def _table(rows: Sequence[Row], read: Read) -> list[tuple[str, ...]]:
     names = ("cost", *COLUMNS)
-    lines: list[tuple[str, ...]] = [("method", "seeds", *(name.replace("_", " ") for name in names))]
-    for method in methods_of(rows):
-        own = [row for row in rows if row["method"] == method]
-        lines.append((method, str(len(own)), *(_number(_mean(own, name)) for name in names)))
+    header = ("method", "seeds", *(name.replace("_", " ") for name in names), "isolation", "mean of a to d")
+    lines: list[tuple[str, ...]] = [header]
+    for method, own in by_method(rows).items():
+        figures = (*(_number(_mean(own, name)) for name in names), _number(_isolation(own, read)))
+        lines.append((method, str(len(own)), *figures, str(_interval(own, read, NEAR) or "")))
     return lines
+
+
+def _isolation(own: Sequence[Row], read: Read) -> float | None:
+    """The mean of the isolation forest's scores over the answers"""
+    found = [each for each in map(read, own) if each is not None and each["answered"].any()]
+    means = [float(each["isolation"][each["answered"] == 1.0].mean()) for each in found]
+    return float(np.mean(means)) if means else None
+
+
+def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each method, in the order in which they come"""
+    return {name: [row for row in rows if row["method"] == name] for name in methods_of(rows)}
 
 
 def methods_of(rows: Sequence[Row]) -> list[str]:
@@ -108,41 +142,24 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
     return float(np.mean(means)) if means else None
 
 
-def _interval(own: Sequence[Row], rows: Sequence[Row], cache: Path, method: str | None) -> str:
-    """The mean of a to d, or its difference to another method, with its bootstrap interval over seeds and records
-
-    Runs are drawn in pairs, and so are records where both answer the same ones.
-    """
-    others = {_run(row): read_records(cache, row) for row in rows if row["method"] == method}
-    pairs = [(read_records(cache, row), others.get(_run(row))) for row in own]
-    kept = [(_near(one), None if other is None else _near(other)) for one, other in pairs if one is not None]
-    kept = [pair for pair in kept if method is None or pair[1] is not None]
-    if not kept:
-        return ""
-    random = np.random.default_rng(0)
-    draws = []
-    for _ in range(DRAWS):
-        runs = random.integers(len(kept), size=len(kept))
-        draws.append(float(np.mean([_drawn(kept[run], random, method != CEILING) for run in runs])))
-    mean = np.mean([one.mean() - (0.0 if other is None else other.mean()) for one, other in kept])
-    low, high = np.quantile(draws, (0.025, 0.975))
-    return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+def _interval(own: Sequence[Row], read: Read, groups: Sequence[str], others: Sequence[Row] = ()) -> Interval | None:
+    """The mean of the groups, or its difference to another method in the same runs, with its bootstrap interval"""
+    compared = {_run(row): row for row in others}
+    datasets: dict[object, list[Run]] = {}
+    for row in own:
+        other = compared.get(_run(row))
+        values, beside = _mean_of(read(row), groups), None if other is None else _mean_of(read(other), groups)
+        if values is None or (others and beside is None):
+            continue
+        same = other is None or CEILING not in (row["method"], other["method"])
+        datasets.setdefault(row["dataset"], []).append(Run(values, beside, same))
+    return interval(list(datasets.values()))
 
 
-def _drawn(pair: tuple[Floats, Floats | None], random: np.random.Generator, paired: bool) -> float:
-    one, other = pair
-    rows = random.integers(len(one), size=len(one))
-    mean = float(one[rows].mean())
-    if other is None:
-        return mean
-    if paired and len(one) == len(other):
-        return mean - float(other[rows].mean())
-    return mean - float(other[random.integers(len(other), size=len(other))].mean())
-
-
-def _near(each: dict[str, Floats]) -> Floats:
-    """The mean over the groups a to d of each record (n,)"""
-    return np.asarray(np.mean([each[name] for name in NEAR if name in each], axis=0))
+def _mean_of(each: Mapping[str, Floats] | None, groups: Sequence[str]) -> Floats | None:
+    """The mean over the groups that there are of each record (n,)"""
+    found = [] if each is None else [each[name] for name in groups if name in each]
+    return np.asarray(np.mean(found, axis=0)) if found else None
 
 
 def _number(value: float | None) -> str:

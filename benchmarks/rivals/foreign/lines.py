@@ -6,7 +6,7 @@ Everything else that a package prints goes to stderr: stdout is the conversation
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CONVERSATION = sys.stdout
 sys.stdout = sys.stderr
@@ -14,7 +14,10 @@ sys.stdout = sys.stderr
 
 @dataclass(frozen=True)
 class Task:
-    """Raw records, categories by index: training and its labels, the records to explain and their targets."""
+    """Raw records, categories by index: training and its labels, the records to explain and their targets.
+
+    Where the package looks into a network, the records are its inputs, and `layers` are its weights and biases.
+    """
 
     names: list[str]
     categorical: list[int]
@@ -23,6 +26,7 @@ class Task:
     records: list[list[float]]
     targets: list[int]
     seed: int
+    layers: list[tuple[list[list[float]], list[float]]] = field(default_factory=list)
 
 
 def read_task() -> Task:
