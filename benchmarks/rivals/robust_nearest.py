@@ -79,7 +79,8 @@ class RobustNearest(Packaged):
         offered = np.random.default_rng(problem.seed).permutation(np.flatnonzero(accepted))[:OFFERED]
         if not len(offered):
             return answers
-        layers = asked_network(problem.ensemble, self._box, wanted) or self._learned_network(np.asarray(accepted, dtype=np.int64))
+        layers = asked_network(problem.ensemble, self._box, wanted)
+        layers = layers or self._learned_network(np.asarray(accepted, dtype=np.int64))
         inputs = self._box.shares(problem.encoder.encode(records))
         task = {
             "names": [f"v{column}" for column in range(inputs.shape[1])],
