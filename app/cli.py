@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve:serve", "Serve the API. With nothing configured everything runs here."),
     "demo": ("demo:demo", "Serve, train on made-up loans, explain refused applicants, and show where to look."),
     "budget": ("budget:app", "Query budgets and their ledger: check, show, set, correct, export, expire, begin-chain."),
+    "endpoint": ("budget:endpoints", "Endpoints of the lender's models: bind them to tenants, limit them."),
     "migrate": ("operate:migrate", "Bring the database to the newest revision."),
     "worker": ("operate:worker", "Explain and train for an API that runs elsewhere."),
     "health": ("operate:health", "Whether the API or the worker on this machine is ready."),

@@ -10,7 +10,7 @@ dispatch more than the job may.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Event, Thread
@@ -251,18 +251,17 @@ def _fit_labels(plan: Plan, splits: Splits, asked: MeteredEnsemble, seed: int) -
 
 
 @contextmanager
-def kept_alive(ledger: Ledger, present: Callable[[], Reservation | None], seconds: float) -> Iterator[None]:
-    """Renew the present reservation every so often: a long phase without a query must not let it expire."""
+def kept_alive(ledger: Ledger, present: Callable[[], Sequence[Reservation]], seconds: float) -> Iterator[None]:
+    """Renew the present reservations every so often: a long phase without a query must not let them expire."""
     ended = Event()
 
     def renew() -> None:
         while not ended.wait(seconds):
-            reservation = present()
-            try:
-                if reservation is not None:
+            for reservation in present():
+                try:
                     ledger.renew(reservation)
-            except RecourseError as error:
-                log.warning("reservation not renewed", reservation=str(reservation), reason=str(error))
+                except RecourseError as error:
+                    log.warning("reservation not renewed", reservation=str(reservation), reason=str(error))
 
     thread = Thread(target=renew, daemon=True)
     thread.start()

@@ -8,7 +8,7 @@ The steps of the method itself are those of the command line: models/training/pi
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,8 +132,8 @@ def run_training(context: TrainingContext) -> UUID:
     before = dispatched_before(context.held, reservation)
     asked: MeteredEnsemble | None = None
 
-    def present() -> Reservation | None:
-        return reservation if asked is None else asked.reservation
+    def present() -> Sequence[Reservation]:
+        return ([] if reservation is None else [reservation]) if asked is None else asked.reservations
 
     with kept_alive(context.ledger, present, context.settings.budget_lease_seconds / 4):
         boxes = (
@@ -152,7 +152,7 @@ def run_training(context: TrainingContext) -> UUID:
                 product.metrics["labels"] = labels
             context.progress.show("publish")
             version_id = publish(context.held, context.store, job.model_name, request.activate, product)
-    if (last := present()) is not None:
+    for last in present():
         context.ledger.settle(last)
     return version_id
 

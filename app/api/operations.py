@@ -26,7 +26,7 @@ from app.api.problems import problems
 from app.auth import queries
 from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
-from app.db.tables import AnyRow, JobState, utc_now
+from app.db.tables import OPERATOR, OPERATOR_NAME, AnyRow, JobState, utc_now
 from app.ensembles.service import NamedBalance, list_budgets
 from app.explain.contract import ExplainerState
 from app.resources import Resources
@@ -238,6 +238,9 @@ def collect_metrics(resources: Resources, tenant_id: int | None, explainer: Expl
         )
         for row in shown
     ]
+    if tenant_id is None:
+        at_endpoints = list_budgets(resources.database, resources.ledger, OPERATOR, PageOrder(MOST_ITEMS))[0]
+        figures += [_Figures((OPERATOR_NAME,), at_endpoints, {})] if at_endpoints else []
     registry, whole = CollectorRegistry(), tenant_id is None or len(tenants) == 1
     registry.register(_Snapshot(figures, ("tenant",) if tenant_id is None else (), explainer, whole))
     return whole, generate_latest(registry)

@@ -12,7 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 from app.auth.keyring import NewKey
 from app.db.engine import insert_or_ignore
 from app.db.paging import PageOrder, RowPage, page
-from app.db.tables import AnyRow, ApiKey, EndedSession, Role, Tenant, owned
+from app.db.tables import OPERATOR, OPERATOR_NAME, AnyRow, ApiKey, EndedSession, Role, Tenant, owned
+from app.errors import ConflictError
 
 
 def add_key(
@@ -108,10 +109,10 @@ def _works(now: datetime) -> ColumnElement[bool]:
 
 
 def list_tenants(connection: Connection, now: datetime) -> list[AnyRow]:
-    """name, created_at, disabled_at and the number of keys that work, of every tenant by its name."""
+    """name, created_at, disabled_at and the number of keys that work, of every lender by its name."""
     keys = select(func.count()).where(ApiKey.tenant_id == Tenant.id, _works(now)).scalar_subquery().label("keys")
     statement = select(Tenant.id, Tenant.name, Tenant.created_at, Tenant.disabled_at, keys)
-    return list(connection.execute(statement.order_by(Tenant.name)))
+    return list(connection.execute(statement.where(Tenant.id != OPERATOR).order_by(Tenant.name)))
 
 
 def disable_tenant(connection: Connection, tenant_id: int, at: datetime | None) -> None:
@@ -134,6 +135,13 @@ def ensure_tenant(connection: Connection, name: str, now: datetime) -> int:
     """The id of the tenant of that name, which is made if it is missing."""
     insert_or_ignore(connection, Tenant, name=name, created_at=now)
     return connection.execute(select(Tenant.id).where(Tenant.name == name)).scalar_one()
+
+
+def ensure_operator(connection: Connection, now: datetime) -> None:
+    """The operator's own tenant, which is made if it is missing."""
+    insert_or_ignore(connection, Tenant, id=OPERATOR, name=OPERATOR_NAME, created_at=now, disabled_at=now)
+    if connection.execute(select(Tenant.id).where(Tenant.id == OPERATOR)).first() is None:
+        raise ConflictError(f"a lender is called {OPERATOR_NAME}, which is the operator's own name here: rename it")
 
 
 def lock_tenant(connection: Connection, tenant_id: int) -> None:

@@ -11,7 +11,7 @@ from app.auth.keyring import Keyring, NewKey, read_keyring, replace_check_value,
 from app.auth.principals import holder_of
 from app.db.engine import Database
 from app.db.paging import found
-from app.db.tables import AnyRow, Role, utc_now
+from app.db.tables import OPERATOR_NAME, AnyRow, Role, utc_now
 from app.errors import ConflictError
 from app.settings import Settings
 from models.errors import ConfigError
@@ -70,6 +70,8 @@ def rotate_key(database: Database, keyring: Keyring, tenant_id: int, key_id: UUI
 
 def add_tenant(database: Database, keyring: Keyring, name: str) -> NewKey:
     """A new tenant and its admin key."""
+    if name == OPERATOR_NAME:
+        raise ConflictError(f"{name!r} is the operator's own name: choose another")
     with database.writing() as connection:
         if queries.find_tenant(connection, name) is not None:
             raise ConflictError(f"there is a tenant {name!r} already: choose another name")

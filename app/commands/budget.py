@@ -1,22 +1,24 @@
-"""`recourse budget`: what is left, and whether the books are right."""
+"""`recourse budget`: what is left, and whether the books are right. `recourse endpoint`: what holds beside budgets."""
 
 import getpass
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from sqlalchemy import Connection
 
 from app.auth.keyring import open_keyring
-from app.auth.queries import find_tenant
+from app.auth.queries import find_tenant, list_tenants
 from app.commands.operate import opened
 from app.db.engine import Database, allow_time
 from app.db.ledger_tables import Period
-from app.db.tables import utc_now
-from app.ensembles import directory
+from app.db.tables import OPERATOR, AnyRow, utc_now
+from app.ensembles import bindings, directory, service
 from app.errors import NotFoundError, UnknownBudgetError
+from app.fields import NAME_PATTERN
 from app.ledger.audit import audit_ledger, ledger_csv
 from app.ledger.balance import MOST_MAKER, MOST_REASON, Correction
 from app.ledger.chain import ChainKey
@@ -24,7 +26,7 @@ from app.ledger.chain_check import ChainEnd, anchor_budget
 from app.ledger.ledger import Ledger
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
-
+endpoints = typer.Typer(add_completion=False, no_args_is_help=True)
 
 NOTED = re.compile(r"account (\d+): number (\d+), MAC ([0-9a-f]*)")
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the ledger.")]
@@ -135,16 +137,88 @@ def expire() -> None:
     typer.echo(f"{len(closed)} reservations expired: {charged} queries charged, {released} released")
 
 
+@endpoints.callback()
+def endpoint() -> None:
+    """Endpoints of the lender's models: which tenants may ask them, and limits that all of these share."""
+
+
+@endpoints.command()
+def bind(
+    name: Annotated[str, typer.Argument(help="How the binding is called from now on.")],
+    url: Annotated[str, typer.Argument(help="A host, a path, or one model: https://host/path/v2/models/loans")],
+    tenants: Annotated[list[str], typer.Argument(help="Who may ask it, and nobody else.")],
+) -> None:
+    """Bind an endpoint to tenants, or change a binding. What else is at its host is closed until it is bound, too."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise typer.BadParameter("use letters, digits, dots, dashes and underscores, 100 at most", param_hint="NAME")
+    with opened() as (_, database), database.writing() as connection:
+        service.bind_endpoint(connection, name, url, [_tenant(connection, tenant) for tenant in tenants])
+        closed = bindings.shut_out(connection)
+        names = {row.id: row.name for row in list_tenants(connection, utc_now())}
+    typer.echo(f"{name} is bound to {', '.join(sorted(set(tenants)))}")
+    for tenant_id, ensemble in closed:
+        typer.echo(f"{names[tenant_id]} can no longer ask its ensemble {ensemble}")
+
+
+@endpoints.command("limit")
+def limit_endpoint(
+    name: str,
+    limit: int,
+    period: Annotated[Period | None, typer.Option(help="As it is, if left out.")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Let another period count anew.")] = False,
+) -> None:
+    """Limit the queries to a bound endpoint, of all tenants together; each tenant's own budget holds beside it."""
+    with opened_ledger() as (database, _, ledger):
+        row = _bound(database.read(bindings.list_bound), name)
+        balance = ledger.set_limit(OPERATOR, row.ensemble_id, limit, period, restart)
+    typer.echo(f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}")
+
+
+@endpoints.command("list")
+def list_endpoints() -> None:
+    """Print every bound endpoint, who may ask it, and what is left of its limit."""
+    with opened_ledger() as (database, _, ledger):
+        with database.reading() as connection:
+            found = bindings.list_bound(connection)
+            names = {row.id: row.name for row in list_tenants(connection, utc_now())}
+        for row in found:
+            left = "no limit"
+            if row.query_limit is not None:
+                balance = ledger.balance(OPERATOR, row.ensemble_id)
+                left = f"{balance.remaining} of {balance.limit} queries left in period {balance.period_key}"
+            typer.echo(f"{row.name}: {row.url} for {', '.join(names[one] for one in row.tenants)}; {left}")
+
+
+@endpoints.command()
+def unbind(name: str) -> None:
+    """Let everybody ask an endpoint again, without its limit; its ledger stays."""
+    with opened() as (_, database), database.writing() as connection:
+        bindings.unbind(connection, _bound(bindings.list_bound(connection), name).ensemble_id)
+    typer.echo(f"{name} is not bound any more")
+
+
+def _bound(found: Sequence[AnyRow], name: str) -> AnyRow:
+    row = next((row for row in found if row.name == name), None)
+    if row is None:
+        raise NotFoundError(f"no endpoint is bound as {name!r}: see `recourse endpoint list`")
+    return row
+
+
 def _operator() -> str:
     return f"operator {getpass.getuser()}"[:MOST_MAKER]
 
 
 def _ids(database: Database, tenant: str, ensemble: str) -> tuple[int, int]:
     with database.reading() as connection:
-        tenant_id = find_tenant(connection, tenant)
-        if tenant_id is None:
-            raise NotFoundError(f"there is no tenant {tenant!r}: check the name")
+        tenant_id = _tenant(connection, tenant)
         row = directory.find_ensemble(connection, tenant_id, ensemble)
     if row is None:
         raise NotFoundError(f"tenant {tenant!r} has no ensemble {ensemble!r}: check the name")
     return tenant_id, row.id
+
+
+def _tenant(connection: Connection, name: str) -> int:
+    tenant_id = find_tenant(connection, name)
+    if tenant_id is None:
+        raise NotFoundError(f"there is no tenant {name!r}: check the name")
+    return tenant_id

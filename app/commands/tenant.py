@@ -12,7 +12,7 @@ from app.auth.keyring import open_keyring
 from app.commands.operate import opened
 from app.db.engine import Database
 from app.db.paging import MOST_ITEMS, PageOrder
-from app.db.tables import AnyRow, Role, utc_now
+from app.db.tables import OPERATOR, AnyRow, Role, utc_now
 from app.errors import ConflictError, NotFoundError
 from app.ledger.chain import ChainKey
 from app.ledger.ledger import Ledger
@@ -137,7 +137,7 @@ def accept_new_secret() -> None:
 
 def _tenant(database: Database, name: str) -> int:
     tenant_id = database.read(queries.find_tenant, name)
-    if tenant_id is None:
+    if tenant_id in (None, OPERATOR):
         raise NotFoundError(f"there is no tenant {name!r}: see `recourse tenant list`")
     return tenant_id
 

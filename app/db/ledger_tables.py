@@ -1,4 +1,4 @@
-"""The tables of ensembles, budgets, reservations, ledger entries and bought answers. Each row belongs to a tenant.
+"""The tables of ensembles, budgets, reservations, ledger entries, bought answers and bound endpoints, each a tenant's.
 
 The migrations must match this file and tables.py, and a test compares them.
 """
@@ -24,6 +24,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.tables import BIG_ID, DOCUMENT, Document, Tables, UtcDateTime
 
 OPEN_ONLY = text("state = 'open'")
+BESIDE_ONLY = text("beside IS NOT NULL")
 
 
 class Period(StrEnum):
@@ -78,6 +79,24 @@ class EnsembleRow(Tables):
     """Where a remote ensemble is, without its credentials."""
     credentials: Mapped[str | None] = mapped_column(Text)
     """The credential of each endpoint, encrypted; see app/auth/keyring.py."""
+
+
+class BoundEndpoint(Tables):
+    """An endpoint that only some tenants may ask; its limit is a budget of the operator's (ensembles/bindings.py)."""
+
+    __tablename__ = "bound_endpoints"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "ensemble_id"], ["ensembles.tenant_id", "ensembles.id"]),
+        UniqueConstraint("url"),
+        Index("ix_bound_endpoints_host", "host"),
+    )
+
+    tenant_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    ensemble_id: Mapped[int] = mapped_column(BIG_ID, primary_key=True, autoincrement=False)
+    url: Mapped[str] = mapped_column(String(500))
+    host: Mapped[str] = mapped_column(String(255))
+    tenants: Mapped[Document] = mapped_column(DOCUMENT)
+    """The ids of those who may ask it."""
 
 
 class Budget(Tables):
@@ -141,6 +160,7 @@ class ReservationRow(Tables):
         CheckConstraint("state IN ('open', 'settled', 'expired')", name="state_known"),
         # Not on expires_at: each dispatch moves it, and a dispatch should touch no index.
         Index("ix_reservations_open", "account_id", sqlite_where=OPEN_ONLY, postgresql_where=OPEN_ONLY),
+        Index("ix_reservations_beside", "beside", sqlite_where=BESIDE_ONLY, postgresql_where=BESIDE_ONLY),
     )
 
     id: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
@@ -153,6 +173,8 @@ class ReservationRow(Tables):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
     closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    beside: Mapped[UUID | None] = mapped_column(Uuid)
+    """The tenant's reservation that this one, of an endpoint's limit, goes with."""
 
 
 class LedgerEntry(Tables):

@@ -100,6 +100,10 @@ class Tenant(Tables):
     """From then on none of its keys opens anything."""
 
 
+OPERATOR, OPERATOR_NAME = 0, "@operator"
+"""The operator's own tenant, which no key belongs to: limits on endpoints are its budgets."""
+
+
 class SecretCheck(Tables):
     """One row: a value that only the secret of the keys gives, to notice another secret by (app/auth/keyring.py)."""
 

@@ -30,9 +30,13 @@ class Origin:
     path: str
 
     @property
+    def host_name(self) -> str:
+        """The host as a URL writes it."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
     def host_header(self) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+        return self.host_name if self.port == DEFAULT_PORTS[self.scheme] else f"{self.host_name}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class AddressPolicy:
             raise EndpointError(
                 f"the endpoint's URL has the character {strange[0]!r}: write scheme://host:port/path only"
             )
-        origin = _take_apart(url)
+        origin = take_apart(url)
         if origin.scheme == "http" and not self.plain_http:
             raise EndpointError(
                 f"the endpoint {origin.host!r} is not https: the operator can allow it by RECOURSE_BLACKBOX_PLAIN_HTTP"
@@ -90,7 +94,8 @@ class AddressPolicy:
         return _is_public(address) or any(address in network for network in self.networks)
 
 
-def _take_apart(url: str) -> Origin:
+def take_apart(url: str) -> Origin:
+    """Where a URL leads, or EndpointError if it cannot be told."""
     try:
         parts = urlsplit(url)
         port = parts.port

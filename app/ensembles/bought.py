@@ -1,7 +1,8 @@
 """Answers already bought, kept in the database so that no record is charged twice; and what a request may still buy."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -129,10 +130,29 @@ class AnswerCache:
         return votes.reshape(self._shape).astype(np.float64)
 
 
+@dataclass(frozen=True, slots=True)
+class EndpointLimit:
+    """A limit on an endpoint itself (app/ensembles/bindings.py): the name of its binding, and whose budget counts."""
+
+    name: str
+    tenant_id: int
+    ensemble_id: int
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What others have asked there is not told to a tenant."""
+        try:
+            yield
+        except QueryLimitError as error:
+            fact = f"the operator's limit on the endpoint '{self.name}' does not leave so many queries"
+            raise QueryLimitError(f"{fact}: ask for fewer, or ask the operator") from error
+
+
 class Allowance:
     """Up to `maximum` queries, reserved all at once when the first is needed: what the cache answers needs none.
 
     A job that goes on after a crash passes the reservation that it took over, and as `maximum` what is left of it.
+    limits: of the endpoints that are going to be asked; each query is reserved, dispatched and settled there, too.
     """
 
     def __init__(
@@ -142,17 +162,26 @@ class Allowance:
         ensemble_id: int,
         maximum: int,
         reservation: Reservation | None = None,
+        limits: Sequence[EndpointLimit] = (),
     ) -> None:
         self._ledger = ledger
         self._tenant_id = tenant_id
         self._ensemble_id = ensemble_id
         self._maximum = maximum
         self._reservation = reservation
+        self._limits = tuple(limits)
+        self._beside: list[Reservation] = []
+        """Of the limits, in their order."""
         self._dispatched = 0
 
     @property
     def reservation(self) -> Reservation | None:
         return self._reservation
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """All that are to be kept alive."""
+        return (*self._beside, *([] if self._reservation is None else [self._reservation]))
 
     @property
     def maximum(self) -> int:
@@ -169,9 +198,18 @@ class Allowance:
             if self._maximum < 1:
                 raise QueryLimitError(f"{count} queries were asked for, but none are left to this request: stop")
             self._reservation = self._ledger.reserve(self._tenant_id, self._ensemble_id, self._maximum)
+        for limit in self._limits[len(self._beside) :]:
+            budget = limit.tenant_id, limit.ensemble_id
+            with limit.told():
+                self._beside.append(self._ledger.accompany(self._reservation, budget, self._maximum))
+        for place, limit in enumerate(self._limits):
+            with limit.told():
+                self._beside[place] = self._ledger.dispatch(self._beside[place], count)
         self._reservation = self._ledger.dispatch(self._reservation, count)
         self._dispatched += count
 
     def settle(self) -> Settlement | None:
         """Give back what was not used; None if nothing was ever reserved."""
+        for one in self._beside:
+            self._ledger.settle(one)
         return None if self._reservation is None else self._ledger.settle(self._reservation)

@@ -21,7 +21,8 @@ from app.db.ledger_tables import EnsembleRow
 from app.db.paging import PageOrder, RowPage, found, numbered_page
 from app.db.tables import AnyRow, Document, owned
 from app.ensembles.address import AddressPolicy
-from app.ensembles.bought import AnswerOwner
+from app.ensembles.bindings import admit
+from app.ensembles.bought import AnswerOwner, EndpointLimit
 from app.ensembles.endpoint import Endpoint, EndpointPool
 from app.ensembles.meter import EnsembleMeter
 from app.errors import ConflictError
@@ -67,14 +68,15 @@ class EnsembleDirectory:
         """The same, for a row that was read just now."""
         if row.kind != "remote":
             raise ConfigError(f"the ensemble {row.name!r} is not a remote one: ask it through its model")
-        key, state = (row.tenant_id, row.id), (row.version, row.endpoints, row.credentials, row.schema)
+        limits = self._database.read(admit, row.tenant_id, row.endpoints)
+        key, state = (row.tenant_id, row.id), (row.version, row.endpoints, row.credentials, row.schema, limits)
         with self._lock:
             held = self._open.get(key)
             if held is None or held[0] != state:
-                held = self._open[key] = (state, self._connect(row))
+                held = self._open[key] = (state, self._connect(row, limits))
             return held[1]
 
-    def check(self, endpoints: Sequence[Endpoint]) -> None:
+    def check(self, tenant_id: int, endpoints: Sequence[Endpoint]) -> None:
         """Raise what would be in the way of calling these endpoints; nothing is called."""
         if not endpoints:
             raise ConfigError("an ensemble has no endpoint: name one or more")
@@ -83,6 +85,7 @@ class EnsembleDirectory:
         members = [member for endpoint in endpoints for member in endpoint.members]
         if len(set(members)) != len(members):
             raise ConfigError(f"two endpoints answer for one member: {', '.join(sorted(members))}")
+        self._database.read(admit, tenant_id, [describe(endpoint) for endpoint in endpoints])
 
     def encrypt_credentials(self, endpoints: Sequence[Endpoint]) -> str | None:
         """The credentials as they are stored: encrypted, in the order of the endpoints."""
@@ -93,7 +96,7 @@ class EnsembleDirectory:
         """Close every connection."""
         self._pool.close()
 
-    def _connect(self, row: AnyRow) -> EnsembleMeter:
+    def _connect(self, row: AnyRow, limits: Sequence[EndpointLimit]) -> EnsembleMeter:
         secrets = json.loads(self._keyring.decrypt(row.credentials)) if row.credentials else [None] * len(row.endpoints)
         endpoints = tuple(
             read_endpoint(stored | {"credential": secret})
@@ -101,7 +104,8 @@ class EnsembleDirectory:
         )
         owner = AnswerOwner(row.tenant_id, row.id, row.version)
         schema = Schema.from_json(row.schema)
-        return EnsembleMeter.remote(schema, endpoints, self._pool, self._database, self._ledger, owner)
+        parts = self._pool, self._database, self._ledger
+        return EnsembleMeter.remote(schema, endpoints, *parts, owner, limits=limits)
 
 
 def check_alike(name: str, registered: Schema, asked: Schema) -> None:

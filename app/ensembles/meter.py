@@ -3,13 +3,14 @@
 An import contract in pyproject.toml keeps every other package from making a black box of its own.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Self
 
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.ensembles.blackbox import BreakerPolicy, LocalBlackBox, RemoteBlackBox
-from app.ensembles.bought import Allowance, AnswerCache, AnswerOwner
+from app.ensembles.bought import Allowance, AnswerCache, AnswerOwner, EndpointLimit
 from app.ensembles.endpoint import Endpoint, EndpointPool
 from app.ensembles.metered import MeteredEnsemble, QueryPolicy
 from app.ledger.balance import Reservation
@@ -24,12 +25,18 @@ class EnsembleMeter:
     """One version of a tenant's ensemble; it lives as long as the process and opens one metered ensemble a request."""
 
     def __init__(
-        self, box: LocalBlackBox | RemoteBlackBox, database: Database, ledger: Ledger, owner: AnswerOwner
+        self,
+        box: LocalBlackBox | RemoteBlackBox,
+        database: Database,
+        ledger: Ledger,
+        owner: AnswerOwner,
+        limits: Sequence[EndpointLimit] = (),
     ) -> None:
         self.member_names = box.member_names
         self.classes = box.classes
         self._ledger = ledger
         self._owner = owner
+        self._limits = limits
         self._cache = AnswerCache(database, owner, len(box.member_names), len(box.classes), CACHE_PATIENCE)
         self.__box = box
 
@@ -48,10 +55,12 @@ class EnsembleMeter:
         ledger: Ledger,
         owner: AnswerOwner,
         breakers: BreakerPolicy | None = None,
+        limits: Sequence[EndpointLimit] = (),
     ) -> Self:
-        """Around Open Inference Protocol v2 endpoints; each ensemble has its share of the pool's places."""
+        """Around Open Inference Protocol v2 endpoints, which may have limits of their own; each ensemble has its share
+        of the pool's places."""
         holder = owner.tenant_id, owner.ensemble_id
-        return cls(RemoteBlackBox(schema, endpoints, pool, holder, breakers), database, ledger, owner)
+        return cls(RemoteBlackBox(schema, endpoints, pool, holder, breakers), database, ledger, owner, limits)
 
     def open(
         self,
@@ -61,5 +70,6 @@ class EnsembleMeter:
         reservation: Reservation | None = None,
     ) -> MeteredEnsemble:
         """The ensemble for one request of at most `maximum` queries; a job passes the reservation that it holds."""
-        allowance = Allowance(self._ledger, self._owner.tenant_id, self._owner.ensemble_id, maximum, reservation)
+        owner = self._owner.tenant_id, self._owner.ensemble_id
+        allowance = Allowance(self._ledger, *owner, maximum, reservation, self._limits)
         return MeteredEnsemble(self.__box, allowance, self._cache, policy, deadline)

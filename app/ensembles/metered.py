@@ -159,6 +159,11 @@ class MeteredEnsemble:
         return self._allowance.reservation
 
     @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """The present one, and those of the endpoints' limits beside it."""
+        return self._allowance.reservations
+
+    @property
     def charged(self) -> int:
         """Queries charged so far."""
         return self._allowance.dispatched

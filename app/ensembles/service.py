@@ -1,6 +1,9 @@
-"""The lender's ensembles: registered by an admin, each with a budget; its balance, its usage and its ledger."""
+"""The lender's ensembles: registered by an admin, each with a budget; its balance, its usage and its ledger.
 
-from collections.abc import Iterator
+And endpoints, which the operator binds to tenants.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -8,12 +11,12 @@ from uuid import UUID
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from app.auth.queries import find_key
+from app.auth.queries import ensure_operator, find_key
 from app.db.engine import Database
 from app.db.ledger_tables import Period
 from app.db.paging import PageOrder, RowPage, found
-from app.db.tables import AnyRow, utc_now
-from app.ensembles import directory
+from app.db.tables import OPERATOR, AnyRow, utc_now
+from app.ensembles import bindings, directory
 from app.ensembles.directory import EnsembleDirectory, describe
 from app.ensembles.endpoint import Endpoint
 from app.errors import ConflictError, TooLargeError
@@ -64,7 +67,7 @@ def register(
     database: Database, ledger: Ledger, ensembles: EnsembleDirectory, tenant_id: int, wanted: Registration
 ) -> AnyRow:
     """The row of the ensemble, new or replaced, with its budget set."""
-    ensembles.check(wanted.endpoints)
+    ensembles.check(tenant_id, wanted.endpoints)
     credentials = ensembles.encrypt_credentials(wanted.endpoints)
     endpoints = [describe(endpoint) for endpoint in wanted.endpoints]
     _check_budget(database, ledger, tenant_id, wanted)
@@ -157,3 +160,11 @@ def list_entries(database: Database, tenant_id: int, name: str, order: PageOrder
 def export_entries(database: Database, tenant_id: int, name: str) -> Iterator[str]:
     """The whole ledger of an ensemble as CSV, read in parts as it is sent."""
     return ledger_csv(database, tenant_id, find_ensemble(database, tenant_id, name).id)
+
+
+def bind_endpoint(connection: Connection, name: str, url: str, tenants: Sequence[int]) -> None:
+    """Let these tenants, and no others, ask an endpoint; the operator's row of that name is made if it is missing."""
+    ensure_operator(connection, utc_now())
+    row = directory.lock_ensemble(connection, OPERATOR, name)
+    ensemble_id = directory.add_ensemble(connection, OPERATOR, name, "1", utc_now()) if row is None else row.id
+    bindings.put_bound(connection, ensemble_id, url, tenants)

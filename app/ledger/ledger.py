@@ -20,6 +20,7 @@ limit that way without knowing: such a change has to say `restart`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 from uuid import UUID, uuid4
@@ -139,24 +140,50 @@ class Ledger:
             raise no_room(correction.queries, queries.find_balance(connection, *owner, now))
         return queries.find_balance(connection, *owner, now)
 
-    def reserve(self, tenant_id: int, ensemble_id: int, amount: int, reservation_id: UUID | None = None) -> Reservation:
+    def reserve(
+        self,
+        tenant_id: int,
+        ensemble_id: int,
+        amount: int,
+        reservation_id: UUID | None = None,
+        beside: UUID | None = None,
+    ) -> Reservation:
         """Promise `amount` queries to one request, all of them or, with `QueryLimitError`, none.
 
         A job names the id, having written it down before: then a crash in between leaves nothing that nobody knows of.
+        beside: the reservation of another budget that this one goes with; see `accompany`.
         """
         if amount < 1:
             raise ConfigError(f"a reservation of {amount} queries makes no sense: reserve 1 or more")
         reservation = Reservation(reservation_id or uuid4(), tenant_id, fence=1, amount=amount)
-        if self._reserve(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id, beside):
             return reservation
         # Not in the fast path: a new period has no account yet, and a crashed owner may still hold what is missing.
         self._write(lambda c: queries.open_period(c, self._key, tenant_id, ensemble_id, self._clock()))
-        if self._reserve(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id, beside):
             return reservation
         self.expire()
-        if self._reserve(reservation, ensemble_id):
+        if self._reserve(reservation, ensemble_id, beside):
             return reservation
         raise too_many(amount, self.balance(tenant_id, ensemble_id))
+
+    def accompany(self, reservation: Reservation, budget: tuple[int, int], amount: int) -> Reservation:
+        """Promise the same queries in another budget (tenant, ensemble), too: that of an endpoint (`bindings`).
+
+        Both are dispatched before a query is made, this one first: whatever happens in between, neither counts less
+        than was asked. After a crash the open one is taken over. `amount`: what the request may still ask.
+        """
+        for row in self._read(lambda connection: steps.open_beside(connection, reservation.id)):
+            if (row.tenant_id, row.ensemble_id) == budget:
+                with suppress(ReservationError):  # It expired just now.
+                    return self.take_over(row.tenant_id, row.id)
+        return self.reserve(*budget, amount, beside=reservation.id)
+
+    def settle_beside(self, reservation: Reservation) -> None:
+        """Close what a dead process left open beside a reservation."""
+        for row in self._read(lambda connection: steps.open_beside(connection, reservation.id)):
+            with suppress(ReservationError):
+                self.settle(self.take_over(row.tenant_id, row.id))
 
     def check_room(self, tenant_id: int, ensemble_id: int, amount: int) -> None:
         """`QueryLimitError` if `reserve` would refuse as things are: nothing is promised."""
@@ -226,12 +253,12 @@ class Ledger:
             )
         return Reservation(reservation_id, tenant_id, taken.fence, taken.amount)
 
-    def _reserve(self, reservation: Reservation, ensemble_id: int) -> bool:
+    def _reserve(self, reservation: Reservation, ensemble_id: int, beside: UUID | None) -> bool:
         owner = (reservation.tenant_id, ensemble_id)
 
         def take(move: Move) -> Taken | None:
-            expires_at = move.now + self._lease
-            return move.reserve(ensemble_id, reservation.id, reservation.amount, period_keys(move.now), expires_at)
+            keys, expires_at = period_keys(move.now), move.now + self._lease
+            return move.reserve(ensemble_id, reservation.id, reservation.amount, keys, expires_at, beside)
 
         try:
             reserved = self._step(reservation.tenant_id, owner, take) is not None
@@ -263,8 +290,10 @@ class Ledger:
         if refused is not None or row is None:
             raise refused or gone(reservation)
         account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
-        left = self.settle(reservation).released
-        return self.reserve(reservation.tenant_id, account.ensemble_id, left, following(reservation.id))
+        left, owner = self.settle(reservation).released, (reservation.tenant_id, account.ensemble_id)
+        moved = self.reserve(*owner, left, following(reservation.id), row.beside)
+        self._write(lambda connection: steps.go_beside(connection, reservation.id, moved.id))
+        return moved
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
         return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))

@@ -47,6 +47,7 @@ COUNT = bindparam("count", type_=BIG_ID)
 NOW = bindparam("now", type_=UtcDateTime)
 EXPIRES = bindparam("expires", type_=UtcDateTime)
 RESERVATION: BindParameter[UUID] = bindparam("reservation", type_=ReservationRow.id.type)
+BESIDE: BindParameter[UUID | None] = bindparam("beside", type_=ReservationRow.id.type)
 FENCE = bindparam("owner", type_=BIG_ID)
 NUMBER = bindparam("place", type_=BIG_ID)
 MAC: BindParameter[bytes] = bindparam("link_mac", type_=LargeBinary())
@@ -91,6 +92,7 @@ def _new_reservation(account: FromClause) -> Insert:
         "fence": literal(1, BIG_ID),
         "created_at": NOW,
         "expires_at": EXPIRES,
+        "beside": BESIDE,
     }
     return insert(ReservationRow).from_select(list(values), select(*values.values()).select_from(account))
 
@@ -235,11 +237,17 @@ class Move:
     now: datetime
 
     def reserve(
-        self, ensemble_id: int, reservation_id: UUID, amount: int, keys: PeriodKeys, expires_at: datetime
+        self,
+        ensemble_id: int,
+        reservation_id: UUID,
+        amount: int,
+        keys: PeriodKeys,
+        expires_at: datetime,
+        beside: UUID | None,
     ) -> Taken | None:
         """Reserve the amount, if it fits under the limit."""
         line = Line(self.tenant_id, self.tip.account_id, EntryType.RESERVE, self.now, reservation_id, reserved=amount)
-        given = {"ensemble": ensemble_id, "count": amount, "expires": expires_at, **asdict(keys)}
+        given = {"ensemble": ensemble_id, "count": amount, "expires": expires_at, "beside": beside, **asdict(keys)}
         return self._run(RESERVE, line, given)
 
     def dispatch(
@@ -324,6 +332,22 @@ def find_reservation(connection: Connection, tenant_id: int, reservation_id: UUI
     table = ReservationRow.__table__
     statement = select(table).where(table.c.id == reservation_id, table.c.tenant_id == tenant_id)
     return connection.execute(statement).one_or_none()
+
+
+def open_beside(connection: Connection, reservation_id: UUID) -> list[Row[UUID, int, int]]:
+    """(id, tenant_id, ensemble_id) of the open reservations that go beside a tenant's."""
+    statement = (
+        select(ReservationRow.id, ReservationRow.tenant_id, Account.ensemble_id)
+        .join(Account, Account.id == ReservationRow.account_id)
+        .where(ReservationRow.beside == reservation_id, ReservationRow.state == State.OPEN.value)
+    )
+    return list(connection.execute(statement).all())
+
+
+def go_beside(connection: Connection, before: UUID, after: UUID) -> None:
+    """What went beside one reservation goes beside the one that follows it."""
+    open_ones = (ReservationRow.beside == before) & (ReservationRow.state == State.OPEN.value)
+    connection.execute(update(ReservationRow).where(open_ones).values(beside=after))
 
 
 def find_account_of(connection: Connection, account_id: int) -> AnyRow:

@@ -19,6 +19,7 @@ from app.db.ledger_tables import State
 from app.db.paging import found
 from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles import directory
+from app.ensembles.bindings import admit
 from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
 from app.ledger import queries, steps
 from app.ledger.balance import following
@@ -95,6 +96,9 @@ def check_budget(database: Database, ledger: Ledger, settings: Settings, tenant_
         return  # Nothing is asked, or `_check` says what is wrong with the ensemble.
     if row is not None and (registered or database.read(queries.find_budget, tenant_id, row.id) is not None):
         ledger.check_room(tenant_id, row.id, amount)
+        for limit in database.read(admit, tenant_id, row.endpoints) if registered else ():
+            with limit.told():
+                ledger.check_room(limit.tenant_id, limit.ensemble_id, amount)
     elif amount > settings.default_budget:
         fact = f"the training may ask {amount} queries, a new ensemble has a budget of {settings.default_budget}"
         raise QueryLimitError(f"{fact}: allow it fewer with `queries`, or have RECOURSE_DEFAULT_BUDGET raised")
@@ -208,7 +212,9 @@ def settle_reservation(database: Database, ledger: Ledger, job: AnyRow) -> None:
     if row is None:
         return
     try:
-        ledger.settle(ledger.take_over(job.tenant_id, known))
+        taken = ledger.take_over(job.tenant_id, known)
+        ledger.settle(taken)
+        ledger.settle_beside(taken)
     except ReservationError:
         return  # Somebody else closed it in between, which is as good.
 

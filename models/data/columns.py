@@ -89,7 +89,16 @@ LARGE_CODES = frozenset(int("9" * length) for length in range(3, 10))
 FAR = 2.0
 """A large code is at least this many times the greatest of the other values."""
 
-_ID_WORDS = frozenset({"id", "uuid", "guid", "nr", "nummer", "number", "ref", "reference", "kundennr", "kundennummer"})
+NAMED = 0.9
+"""Of the rows that a column names by what it is called, so many are different: an applicant may come again."""
+
+_ID_WORDS = frozenset(
+    {
+        *("id", "uuid", "guid", "nr", "no", "nummer", "number", "num", "ref", "reference", "key", "custid", "loanid"),
+        *("customerid", "clientid", "userid", "memberid", "identifiant", "identificador", "numero", "numéro", "codice"),
+    }
+)
+_ID_ENDINGS = ("nummer", "nr")
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,13 @@ def inspect_columns(frame: pd.DataFrame, label: str | None, said: Mapping[str, C
         if name not in said and (why := _why_left_out(name, frame[name], labels)):
             keep = f'{{"features": {{"{name}": {{"immutable": true}}}}}}'
             left_out[name] = f"Column '{name}' {why}: it is left out. To keep it, name it in the overrides, as {keep}."
-        elif not {"lower", "least", "upper", "most"} & set(said.get(name, ())):
+            continue
+        if labels is not None and name not in said and (share := _told_alone(frame[name], labels)) >= COPIES:
+            notices.append(
+                f"Column '{name}' alone tells the label in {share:.1%} of the rows that it could. If it is known only "
+                "after the decision, leave it out of the table."
+            )
+        if not {"lower", "least", "upper", "most"} & set(said.get(name, ())):
             _find_codes(name, frame[name], codes, notices)
     return Inspection(left_out, codes, tuple(notices))
 
@@ -133,28 +148,45 @@ def _why_left_out(name: str, series: pd.Series, labels: list[str] | None) -> str
 
 def _names_rows(name: str, series: pd.Series) -> bool:
     """Different in each row, and a text, or whole numbers that are called an id or count the rows."""
-    if series.isna().any() or not series.is_unique:
+    if series.isna().any():
         return False
     if not holds_numbers(series):
-        return all(isinstance(value, str) for value in series) and _find_fault(series.tolist()) is None
+        texts = series.is_unique and all(isinstance(value, str) for value in series)
+        return texts and _find_fault(series.tolist()) is None
     numbers = series.to_numpy(dtype=np.float64)
     if not (np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()):
         return False
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-    named = bool(words) and (words[0] in ("id", "uuid") or words[-1] in _ID_WORDS)
-    return named or float(np.ptp(numbers)) < DENSE * len(numbers)
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-zà-ÿ])|[A-Z]?[a-zà-ÿ]+", name)]
+    if words and (words[0] in ("id", "uuid") or words[-1] in _ID_WORDS or words[-1].endswith(_ID_ENDINGS)):
+        return series.nunique() >= NAMED * len(numbers)
+    return series.is_unique and float(np.ptp(numbers)) < DENSE * len(numbers)
 
 
 def _copied(series: pd.Series, labels: list[str]) -> float:
-    """Of the rows that the most common class leaves open, the share that the column's values settle."""
-    if series.nunique(dropna=False) > MOST_COPIED:
-        return 0.0
-    pairs = Counter(zip(_texts(series), labels, strict=True))
+    """Of the rows that the most common class leaves open, the share that the column's values settle; of many values,
+    that they are there or missing."""
+    many = series.nunique(dropna=False) > MOST_COPIED
+    values = list(map(str, series.isna())) if many else _texts(series)
+    pairs = Counter(zip(values, labels, strict=True))
     best: dict[Hashable, int] = {}
     for (value, _), count in pairs.items():
         best[value] = max(best.get(value, 0), count)
     base = Counter(labels).most_common(1)[0][1]
     return (sum(best.values()) - base) / max(1, len(labels) - base)
+
+
+def _told_alone(series: pd.Series, labels: list[str]) -> float:
+    """The same for a column of many numbers and one bound, below and above which it settles the label."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(series) < LEAST_ROWS or len(classes) > MOST_COPIED or not holds_numbers(series) or series.isna().any():
+        return 0.0
+    numbers = series.to_numpy(dtype=np.float64)
+    order = np.argsort(numbers, kind="stable")
+    below = np.cumsum(np.eye(len(classes))[codes[order]], axis=0)
+    settled = below.max(axis=1) + (below[-1] - below).max(axis=1)
+    bound = np.append(np.diff(numbers[order]) > 0, False)
+    base = below[-1].max()
+    return float((settled[bound].max(initial=base) - base) / max(1, len(labels) - base))
 
 
 def _texts(series: pd.Series) -> list[str]:
@@ -174,6 +206,11 @@ def _find_codes(name: str, series: pd.Series, codes: dict[str, str], notices: li
         codes[name] = (
             f"Column '{name}' holds {listed} in {rows} rows and no other number below 0, which looks like a code for a "
             f"missing value: leave those cells empty. If they are numbers, say so in the overrides: {other}."
+        )
+    elif -values[0] in LARGE_CODES and values[0] <= FAR * values[1] and counts[0] > 1:
+        notices.append(
+            f"Column '{name}' holds {plain(float(values[0]))} in {int(counts[0])} rows, far below its other values "
+            f"(from {plain(float(values[1]))}): if it stands for a missing value, leave those cells empty."
         )
     elif values[-1] in LARGE_CODES and values[-1] >= FAR * values[-2] and counts[-1] > 1:
         notices.append(

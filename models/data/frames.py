@@ -54,9 +54,14 @@ def labels_to_codes(schema: Schema, labels: pd.Series) -> NDArray[np.int64]:
 
 
 def with_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn decimals, as databases keep money, into floats; pandas leaves them as objects."""
+    """Turn decimals, as databases keep money, into floats; pandas leaves them as objects.
+
+    A number in single precision is the shortest decimal that it may stand for: 19.99, and not 19.989999771118164.
+    """
     decimals = [name for name in frame.columns if pd.api.types.infer_dtype(frame[name]) == "decimal"]
-    return frame.astype(dict.fromkeys(decimals, "float64"))
+    singles = [name for name in frame.columns if frame[name].dtype == np.float32]
+    shortest = {name: frame[name].astype(str).astype("float64") for name in singles}
+    return frame.astype(dict.fromkeys(decimals, "float64")).assign(**shortest)
 
 
 def plain_values(series: pd.Series) -> list[object]:

@@ -272,16 +272,13 @@ def _common_multiple(numbers: NDArray[np.float64], decimals: int) -> float:
 
     def common(multiple: int) -> bool:
         exact = parts % multiple == 0 or multiple % parts == 0
-        return (
-            exact
-            and len(values) * math.log(multiple) >= math.log(RARE)
-            and _nearly_all(values, counts, multiple / parts)
-        )
+        return exact and _nearly_all(values, counts, multiple / parts)
 
     multiple = 1
     while wider := next((prime for prime in PRIMES if common(multiple * prime)), None):
         multiple *= wider
-    return float(multiple / parts)
+    # Terms of 12, 24 and 36 months have 12 in common: 2 alone, or 3, would say nothing of three values.
+    return float(multiple / parts) if len(values) * math.log(multiple) >= math.log(RARE) else 1 / parts
 
 
 def _usual_spread(numbers: NDArray[np.float64]) -> float:

@@ -22,21 +22,25 @@ from .schema import Feature
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "age": {
-        "en": "age, birth, birthdate, birthday, birthyear, dob, elderly",
+        "en": "age, birth, birthdate, birthday, birthyear, date of birth, dob, yob, elderly, years old, age group, "
+        "agegrp, age band, age range, age bracket, age category, agecat, age class, customer age, applicant age, "
+        "client age, borrower age, person age, custage",
         "de": "alter, lebensalter, kundenalter, eintrittsalter, altersgruppe, altersklasse, geburt, geburtsdatum, "
-        "geburtsjahr, geburtstag",
-        "fr": "âge, tranche d âge, naissance",
-        "es": "edad, nacimiento",
-        "it": "nascita, data nascita, fascia eta",
-        "pt": "idade, nascimento, faixa etária",
+        "geburtsjahr, geburtstag, geb datum, geb dat, geb jahr",
+        "fr": "âge, tranche d âge, naissance, date naissance, âge client",
+        "es": "edad, nacimiento, fecha nacimiento, fecha nac",
+        "it": "nascita, data nascita, data di nascita, anno nascita, fascia eta",
+        "pt": "idade, nascimento, data nascimento, faixa etária",
         "nl": "leeftijd, leeftijdsgroep, geboorte, geboortedatum, geboortejaar",
         "pl": "wiek, urodzenia",
         "sv da no": "ålder, alder, aldersgruppe, födelsedatum, födelseår, fødselsdato, fødselsår, fødselsdag",
         "fi cs hu ro": "ikä, syntymäaika, syntymävuosi, věk, narození, életkor, születés, vârsta, naștere",
+        "el ru uk bg": "ηλικία, γέννησης, возраст, рождения, вік, народження, възраст",
     },
     "sex": {
-        "en": "sex, gender, male, female, pregnancy, pregnant, maternity, sexual, lgbt, transgender",
-        "de": "geschlecht, weiblich, männlich, schwanger, schwangerschaft, mutterschutz, anrede",
+        "en": "sex, gender, male, female, pregnancy, pregnant, maternity, sexual, lgbt, transgender, gender code, "
+        "gender id, sex code",
+        "de": "geschlecht, geschl, weiblich, männlich, schwanger, schwangerschaft, mutterschutz, anrede",
         "fr": "sexe, civilité, homme, femme, enceinte, grossesse",
         "es": "sexo, género, hombre, mujer, embarazo, embarazada",
         "it": "sesso, maschio, femmina, gravidanza, incinta",
@@ -44,34 +48,39 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "nl": "geslacht, zwanger, zwangerschap",
         "pl": "płeć, ciąża, kobieta, mężczyzna",
         "sv da no": "kön, køn, kjønn, gravid, graviditet, kvinna, kvinde, kvinne",
-        "fi cs hu ro": "sukupuoli, raskaus, pohlaví, těhotenství, terhes, sarcină",
+        "fi cs hu ro": "sukupuoli, raskaus, pohlaví, těhotenství, neme, terhes, sarcină",
+        "el ru uk bg": "φύλο, пол, стать",
     },
     "race or ethnicity": {
-        "en": "race, racial, ethnicity, ethnic, skin, afam, hispanic, latino, latina, caucasian, tribe, caste",
+        "en": "race, racial, ethnicity, ethnic, skin, afam, hispanic, latino, latina, caucasian, tribe, caste, race "
+        "code",
         "de": "rasse, ethnie, ethnisch, ethnische, hautfarbe, herkunft",
-        "fr": "ethnie, ethnique, origine ethnique, couleur de peau",
-        "es": "raza, etnia, étnico, étnica, color de piel",
+        "fr": "ethnie, ethnique, origine ethnique, couleur de peau, couleur peau",
+        "es": "raza, etnia, étnico, étnica, color de piel, color piel",
         "it": "razza, etnia, etnico, etnica",
         "pt": "raça, etnia, cor da pele, cor raça",
         "nl": "etniciteit, etnisch, etnische, huidskleur, afkomst",
         "pl": "rasa, etniczność, etniczne, kolor skóry",
         "sv da no": "etnicitet, etnisitet, etnisk, hudfärg, hudfarve, hudfarge",
         "fi cs hu ro": "etnisyys, etnicita, etnikum, etnie",
+        "el ru uk bg": "φυλή, εθνότητα, раса, этническая",  # noqa: RUF001
     },
     "origin": {
         "en": "nationality, citizenship, citizen, native, foreign, foreigner, immigrant, immigration, birthplace, "
-        "national origin",
+        "national origin, mother tongue",
         "de": "nationalität, staatsangehörigkeit, staatsbürgerschaft, ausländer, migrationshintergrund, geburtsort, "
-        "geburtsland, gastarbeiter",
-        "fr": "nationalité, citoyenneté, étranger, étrangère, immigré, pays d origine",
-        "es": "nacionalidad, ciudadanía, extranjero, extranjera, inmigrante, país de origen",
-        "it": "nazionalità, cittadinanza, straniero, straniera, immigrato, paese di origine",
+        "geburtsland, gastarbeiter, herkunftsland, staatsangeh, staatsbürger, muttersprache",
+        "fr": "nationalité, citoyenneté, étranger, étrangère, immigré, pays d origine, langue maternelle",
+        "es": "nacionalidad, ciudadanía, extranjero, extranjera, inmigrante, país de origen, lengua materna",
+        "it": "nazionalità, cittadinanza, straniero, straniera, immigrato, paese di origine, lingua madre",
         "pt": "nacionalidade, cidadania, estrangeiro, estrangeira, imigrante, naturalidade",
         "nl": "nationaliteit, staatsburgerschap, buitenlander, migratieachtergrond, geboorteplaats, geboorteland",
         "pl": "narodowość, obywatelstwo, cudzoziemiec",
         "sv da no": "nationalitet, nasjonalitet, medborgarskap, statsborgerskab, statsborgerskap, födelseland, "
         "fødeland",
         "fi cs hu ro": "kansalaisuus, národnost, občanství, állampolgárság, nemzetiség, naționalitate, cetățenie",
+        "el ru uk bg": "εθνικότητα, ιθαγένεια, υπηκοότητα, национальность, гражданство, національність, громадянство, "
+        "националност",
     },
     "religion": {
         "en": "religion, religious, faith, church member",
@@ -84,16 +93,20 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "pl": "religia, wyznanie",
         "sv da no": "trossamfund, trossamfunn, kyrkoavgift",
         "fi cs hu ro": "uskonto, náboženství, vallás, religie",
+        "el ru uk bg": "θρησκεία, религия, релігія",
     },
     "family": {
-        "en": "marital, married, marriage, divorced, widowed, widow, children, dependents, dependants, family "
-        "status, personal status, civil status, familial status",
+        "en": "marital, marital status, married, marriage, divorced, widowed, widow, wife, husband, maiden name, "
+        "children, kids, dependents, dependants, family status, personal status, civil status, familial status, "
+        "relationship status, status sex",
         "de": "familienstand, familienstatus, zivilstand, personenstand, verheiratet, geschieden, verwitwet, ledig, "
-        "kinder, kinderzahl, unterhaltspflichtige",
-        "fr": "état civil, situation familiale, situation matrimoniale, situation famille, statut marital, statut "
+        "kinder, kinderzahl, kinderanzahl, unterhaltspflichtige, famst, fam stand, familienst, ehestand, ehepartner, "
+        "ehegatte, ehefrau, ehemann",
+        "fr": "état civil, situation familiale, situation matrimoniale, situation famille, situation fam, sit fam, "
+        "statut marital, statut "
         "matrimonial, matrimonial, marié, mariée, divorcé, divorcée, célibataire, veuf, veuve, enfants, personnes à "
         "charge",
-        "es": "estado civil, casado, casada, divorciado, divorciada, soltero, soltera, viudo, viuda, hijos, "
+        "es": "estado civil, est civil, casado, casada, divorciado, divorciada, soltero, soltera, viudo, viuda, hijos, "
         "dependientes",
         "it": "stato civile, coniugato, coniugata, sposato, sposata, divorziato, divorziata, celibe, nubile, "
         "vedovo, vedova, figli, familiari a carico",
@@ -102,12 +115,16 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "nl": "burgerlijke staat, gehuwd, getrouwd, gescheiden, ongehuwd, weduwe, kinderen, gezinssituatie",
         "pl": "stan cywilny, żonaty, zamężna, rozwiedziony, rozwiedziona, kawaler, panna, wdowiec, wdowa, dzieci",
         "sv da no": "civilstånd, civilstand, sivilstand, sivilstatus, civilstatus, skild, skilt, ogift, ugift, "
-        "antal barn",
-        "fi cs hu ro": "siviilisääty, rodinný stav, családi állapot, starea civilă, stare civilă, lapset, copii",
+        "antal barn, antall barn, børn",
+        "fi cs hu ro": "siviilisääty, rodinný stav, családi állapot, starea civilă, stare civilă, lapset, lasten "
+        "lukumäärä, copii",
+        "el ru uk bg": "οικογενειακή κατάσταση, τέκνα, семейное положение, дети, детей, сімейний стан, діти, "
+        "семейно положение, деца",
     },
     "disability": {
         "en": "disability, disabled, handicap, handicapped, health status, veteran",
-        "de": "behinderung, behindert, schwerbehindert, schwerbehinderung, gesundheitszustand",
+        "de": "behinderung, behindert, schwerbehindert, schwerbehinderung, schwerbeh, grad der behinderung, gdb, "
+        "gesundheitszustand",
         "fr": "handicapé, handicapée, invalidité",
         "es": "discapacidad, discapacitado, minusvalía, invalidez",
         "it": "disabilità, disabile, invalidità",
@@ -116,15 +133,18 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "pl": "niepełnosprawność, niepełnosprawny",
         "sv da no": "funktionsnedsättning, funktionshinder, handicappet, funksjonshemming, funksjonsnedsettelse",
         "fi cs hu ro": "vammaisuus, postižení, fogyatékosság, dizabilitate",
+        "el ru uk bg": "αναπηρία, инвалидность, інвалідність, инвалидност",
     },
     "beliefs": {
-        "en": "sexual orientation, political party, political opinion, trade union member, union member",
+        "en": "sexual orientation, political party, political opinion, political affiliation, trade union, union "
+        "member",
         "de": "gewerkschaft, gewerkschaftsmitglied, parteizugehörigkeit, sexuelle orientierung",
         "fr": "syndicat, orientation sexuelle, opinion politique",
         "es it pt": "sindicato, sindacato, orientación sexual, orientamento sessuale, orientação sexual",
     },
 }
-"""How the columns are called, by language: words, or several in a row; matched without accents, never inside a word."""
+"""How the columns are called, by language: words, or several in a row, which may also be written as one word; matched
+without accents, never inside a word."""
 
 DOUBTFUL: Mapping[str, str] = {
     "race or ethnicity": "black, white, asian, african, minority, schwarz, noir, noire, negro, negra, nero, nera, "
@@ -137,8 +157,19 @@ DOUBTFUL: Mapping[str, str] = {
 }
 """These say it only where they are all there is to the name, and the values are yes and no."""
 
-ETA = "eta"
-"""Italian for age once its accent is lost, and much else: where the numbers are those of ages, there is doubt."""
+ALONE: Mapping[str, str] = {
+    "sex": "genre, genere",
+    "origin": "nation",
+    "religion": "church",
+    "family": "family size, famrel",
+}
+"""Where they are all there is to the name, there is doubt, whatever the values are."""
+
+ETA, ACCENTED = "eta", "età"
+"""Italian for age, and without its accent much else: then there is doubt where the numbers are those of ages."""
+
+ENDINGS = ("kinder", "enfants", "hijos", "figli", "filhos")
+"""Short words that are also found at the end of a compound: `numhijos`."""
 
 VALUES: Mapping[str, str] = {
     "sex": "male, female, man, woman, men, women, mann, frau, männlich, weiblich, divers, homme, femme, masculin, "
@@ -186,12 +217,13 @@ THINGS = _listed(
 OTHERWISE = frozenset(
     {
         *(("race", "condition"), ("foreign", "currency"), ("foreign", "exchange"), ("foreign", "transaction")),
-        *(("foreign", "transactions"), ("native", "currency")),
+        *(("foreign", "transactions"), ("foreign", "trade"), ("native", "currency"), ("native", "app")),
         *(("good", "faith"), ("alter", "table"), ("citizen", "bank"), ("birth", "rate"), ("skin", "care")),
     }
 )
 """Pairs of words of which one would be a name by itself."""
 
+LEAST_JOINED = 6
 LEAST_COMPOUND = 8
 """Words so long are also found at the end of a compound: `Kundengeschlecht`."""
 
@@ -216,12 +248,12 @@ def find_protected(name: str, values: Sequence[str] = (), ages: bool = False) ->
     words = _words(name)
     if kind := _named(words):
         return Protected(kind, sure=True)
-    if ages and ETA in words:
+    accented = ACCENTED in re.findall(r"[^\W\d_]+", unicodedata.normalize("NFC", name).casefold())
+    if ETA in words and (ages or accented) and _THINGS.isdisjoint(words):
         return Protected("age", sure=False)
     told = [text for text in map(_fold, values) if text]
-    if told and set(told) <= FLAGS and (kind := _doubtful(words)):
-        return Protected(kind, sure=False)
-    kind = _held(told)
+    flags = bool(told) and set(told) <= FLAGS
+    kind = _alone(words, _ALONE) or (_alone(words, _DOUBT_OF) if flags else None) or _held(told)
     return None if kind is None else Protected(kind, sure=False)
 
 
@@ -258,18 +290,25 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _phrases(table: Iterable[str]) -> set[tuple[str, ...]]:
-    """The entries as rows of words, each as a person writes it without accents: "koen" and "kon" for "kön"."""
+    """The entries as rows of words, each as a person writes it without accents: "koen" and "kon" for "kön".
+
+    Longer ones also as one word: "estadocivil".
+    """
     entries = [entry.strip() for texts in table for entry in texts.split(",")]
-    return {tuple(_fold(form).split()) for entry in entries for form in (entry, entry.translate(_UMLAUTS))}
+    rows = {tuple(_fold(form).split()) for entry in entries for form in (entry, entry.translate(_UMLAUTS))}
+    return rows | {(joined,) for row in rows if len(joined := "".join(row)) >= LEAST_JOINED}
 
 
 _KIND_OF = {phrase: kind for kind, table in NAMES.items() for phrase in _phrases(table.values())}
-_DOUBT_OF = {phrase[0]: kind for kind, texts in DOUBTFUL.items() for phrase in _phrases([texts])}
+_DOUBT_OF = {phrase: kind for kind, texts in DOUBTFUL.items() for phrase in _phrases([texts])}
+_ALONE = {phrase: kind for kind, texts in ALONE.items() for phrase in _phrases([texts])}
 _HELD_OF = {" ".join(phrase): kind for kind, texts in VALUES.items() for phrase in _phrases([texts])}
 _THINGS = frozenset(map(_fold, THINGS))
 _LONGEST = max(map(len, _KIND_OF))
 _COMPOUNDS = {
-    phrase[0]: kind for phrase, kind in _KIND_OF.items() if len(phrase) == 1 and len(phrase[0]) >= LEAST_COMPOUND
+    phrase[0]: kind
+    for phrase, kind in _KIND_OF.items()
+    if len(phrase) == 1 and (len(phrase[0]) >= LEAST_COMPOUND or phrase[0] in ENDINGS)
 }
 
 
@@ -285,9 +324,9 @@ def _named(words: tuple[str, ...]) -> str | None:
     return next(found, None)
 
 
-def _doubtful(words: tuple[str, ...]) -> str | None:
-    telling = [word for word in words if word not in FILLERS]
-    return _DOUBT_OF.get(telling[0]) if len(telling) == 1 else None
+def _alone(words: tuple[str, ...], table: Mapping[tuple[str, ...], str]) -> str | None:
+    """What the name says if these words are all there is to it."""
+    return table.get(tuple(word for word in words if word not in FILLERS))
 
 
 def _held(values: Sequence[str]) -> str | None:

@@ -97,10 +97,14 @@ def _parse_number(feature: Feature, value: object) -> float | Fault:
 
 
 def record_notices(schema: Schema, record: Records) -> tuple[str, ...]:
-    """record (F,) -> a sentence for each number that lies beyond what the models were trained on"""
+    """record (F,) -> a sentence for each number that lies beyond what the models were trained on
+
+    The bounds lie on the grid of the step; what is seen off it may lie less than a step beyond them.
+    """
     found = []
     for feature, value in zip(schema.features, record.tolist(), strict=True):
-        if not feature.is_categorical and not feature.lower <= value <= feature.upper and not math.isnan(value):
+        below, above = feature.lower - feature.step, feature.upper + feature.step
+        if not feature.is_categorical and not below < value < above and not math.isnan(value):
             usual = f"{plain(feature.lower)} to {plain(feature.upper)}"
             found.append(f"'{feature.name}' is {plain(value)}, beyond the {usual} of the training data: check it.")
     return tuple(found)

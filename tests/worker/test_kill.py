@@ -17,7 +17,8 @@ from sqlalchemy import func, select
 
 from app.db.engine import Database
 from app.db.ledger_tables import ReservationRow
-from app.db.tables import ModelVersion
+from app.db.tables import OPERATOR, ModelVersion
+from app.ensembles import bindings, service
 from app.ledger.audit import check_ledger
 from tests.app.conftest import Customer
 from tests.patience import BOUND, wait_until
@@ -85,9 +86,19 @@ def finish_under_fire(site: Site, job_id: UUID, kills: int, chance: random.Rando
     return done
 
 
-def dispatched(site: Site) -> int:
+def dispatched(site: Site, tenant_id: int) -> int:
+    mine = select(func.coalesce(func.sum(ReservationRow.dispatched), 0)).where(ReservationRow.tenant_id == tenant_id)
     with site.database.reading() as connection:
-        return int(connection.execute(select(func.coalesce(func.sum(ReservationRow.dispatched), 0))).scalar_one())
+        return int(connection.execute(mine).scalar_one())
+
+
+def bind(site: Site, url: str) -> int:
+    """The operator's row of an endpoint that leaves the job no query more than it reserves."""
+    with site.database.writing() as connection:
+        service.bind_endpoint(connection, "fire", url, [site.customer.tenant_id])
+        (bound,) = bindings.list_bound(connection)
+    site.ledger.set_limit(OPERATOR, bound.ensemble_id, QUERIES)
+    return int(bound.ensemble_id)
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
@@ -102,6 +113,7 @@ def test_one_version_of_the_same_bits_whatever_is_killed(
         calm = site.submit(changed(request, ensemble="calm"), "first")
         site.train_all()
         assert site.job(calm).state == "done", site.job(calm).error
+        limited = bind(site, f"{lender.url}/v2/models/fire")
         job_id = site.submit(changed(request, ensemble="fire"), "second")
         killed = finish_under_fire(site, job_id, KILLS, random.Random(7))
     assert killed >= 1
@@ -117,5 +129,8 @@ def test_one_version_of_the_same_bits_whatever_is_killed(
     assert site.ledger.balance(customer.tenant_id, calm_id).used == lender.seen["calm"] > 0
     assert lender.seen["calm"] <= lender.seen["fire"] <= used <= QUERIES
     assert used - lender.seen["fire"] <= killed, "no more than a call that was charged and then not made"
-    assert used + lender.seen["calm"] == dispatched(site)
+    assert used + lender.seen["calm"] == dispatched(site, customer.tenant_id)
+    wait_until(lambda: site.ledger.balance(OPERATOR, limited).reserved == 0, 30)
+    at_endpoint = site.ledger.balance(OPERATOR, limited).used
+    assert used <= at_endpoint == dispatched(site, OPERATOR) <= QUERIES, "its own limit counts no fewer"
     assert check_ledger(database, site.chain_key) == []

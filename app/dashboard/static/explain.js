@@ -62,7 +62,7 @@ function feature(one, index) {
   const range = one.kind === "categorical" ? way.slice(2) : `${number(one.lower)} to ${number(one.upper)}${way}`;
   const control = one.kind === "categorical"
     ? make("select", { id, "data-feature": one.name }, one.categories.map((name) => make("option", { value: name }, name)), one.nullable ? make("option", { value: "" }, "not known") : null)
-    : make("input", { id, "data-feature": one.name, type: "number", min: one.lower, max: one.upper, step: one.kind === "integer" ? 1 : "any", value: middle(one), required: !one.nullable, inputmode: one.kind === "integer" ? "numeric" : "decimal" });
+    : make("input", { id, "data-feature": one.name, type: "number", min: one.least ?? one.lower, max: one.most ?? one.upper, step: one.kind === "integer" ? 1 : "any", value: middle(one), required: !one.nullable, inputmode: one.kind === "integer" ? "numeric" : "decimal" });
   const check = fixed
     ? make("span", { class: "check muted", title: one.protected ? "A protected attribute: it is never suggested as something to change." : "The model's schema says that it does not change." }, lock(), one.protected ? "protected" : "fixed")
     : make("label", { class: "check" }, make("input", { type: "checkbox", checked: true, "data-change": one.name, "aria-label": `${plainName(one.name)} may change` }), "may change");

@@ -15,12 +15,15 @@ from structlog.testing import capture_logs
 from app.concurrency import Deadline
 from app.db.engine import Database
 from app.db.ledger_tables import EnsembleRow
+from app.db.tables import OPERATOR
 from app.ensembles import directory
+from app.ensembles.bindings import list_bound, unbind
+from app.ensembles.service import bind_endpoint
 from app.explain import asking
 from app.explain.asking import AskService
 from app.explain.contract import VerifyAnswer
 from app.resources import ASKING_AT_ONCE
-from tests.app.api.conftest import Service
+from tests.app.api.conftest import METRICS_KEY, Service
 from tests.app.api.rows import SCHEMA, add_ensemble, publish
 from tests.patience import BOUND, until
 
@@ -87,6 +90,40 @@ def test_a_budget_that_may_not_be_set_changes_no_ensemble(service: Service, body
     assert service.viewer.get("/ensembles").json()["items"][0]["version"] == "1"
     replaced["budget"]["restart"] = True
     assert service.admin.post("/ensembles", json=replaced).json()["version"] == "2"
+
+
+def test_an_endpoint_that_the_operator_binds_is_asked_by_nobody_else(
+    service: Service, body: dict[str, Any], database: Database
+) -> None:
+    """Before: another tenant registered the same endpoint, and asked it beside the first one's budget."""
+    for one in (service.admin, service.stranger):
+        assert one.post("/ensembles", json=body).status_code == 201
+    with database.writing() as connection:
+        bind_endpoint(connection, "gateway", body["endpoints"][0]["url"], [service.tenant_id])
+        (bound,) = list_bound(connection)
+    try:
+        seen, records = len(service.server.lender.requests), {"records": [{"income": 5}]}
+        for refused in (
+            service.stranger.post("/ensembles/scores/predict", json=records),
+            service.stranger.post("/ensembles", json=body | {"name": "again"}),
+        ):
+            assert (refused.status_code, refused.json()["type"]) == (403, "/problems/endpoint")
+            assert "not bound to this tenant" in refused.json()["detail"]
+        assert len(service.server.lender.requests) == seen
+        service.resources.ledger.set_limit(OPERATOR, bound.ensemble_id, 1)
+        assert service.client.post("/ensembles/scores/predict", json=records).json()["charged"] == 1
+        over = service.client.post("/ensembles/scores/predict", json={"records": [{"income": 6}]})
+        assert (over.status_code, over.json()["type"]) == (429, "/problems/query-limit")
+        assert "the operator's limit on the endpoint 'gateway'" in over.json()["detail"]
+        (budget,) = service.viewer.get("/budgets").json()["items"]
+        assert (budget["used"], budget["reserved"]) == (1, 0)
+        line = 'recourse_budget_used{ensemble="gateway",period="always",tenant="@operator"} 1.0'
+        operator = {"Authorization": f"Bearer {METRICS_KEY}"}
+        assert line in service.nobody.get("/metrics", headers=operator).text
+        assert "gateway" not in service.viewer.get("/metrics").text
+    finally:
+        with database.writing() as connection:
+            unbind(connection, bound.ensemble_id)
 
 
 def test_a_query_past_the_limit_is_refused(service: Service, body: dict[str, Any]) -> None:

@@ -103,6 +103,43 @@ def test_a_correction_and_what_was_noted(
     assert "chains hold" in budget("check")
 
 
+def test_endpoints_are_bound_limited_listed_and_let_go(
+    lender: Ledger, database: Database, database_url: str, budget: Callable[..., str]
+) -> None:
+    def endpoint(*arguments: str) -> str:
+        done = run(database_url, "endpoint", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with database.writing() as connection:
+        other = queries.add_tenant(connection, "other", utc_now())
+        ensemble_id = directory.add_ensemble(connection, other, "scores", "1", utc_now())
+        described = [{"url": "https://gw.example/a", "model": "m", "members": ["m"], "outputs": ["m"]}]
+        directory.describe_remote(connection, other, ensemble_id, "1", {"classes": ["no", "yes"]}, described, None)
+    told = endpoint("bind", "gateway", "https://gw.example/a/", "lender")
+    assert told == "gateway is bound to lender\nother can no longer ask its ensemble scores\n"
+    assert endpoint("list") == "gateway: https://gw.example:443/a for lender; no limit\n"
+    assert "20 of 20 queries left" in endpoint("limit", "gateway", "20", "--period", "day")
+    assert "; 20 of 20 queries left in period 20" in endpoint("list")
+    assert "20 of 20 queries left" in budget("show", "@operator", "gateway")
+    assert (
+        endpoint("bind", "gateway", "https://gw.example/a", "lender", "other") == "gateway is bound to lender, other\n"
+    )
+    assert "@operator" not in run(database_url, "tenant", "list").stdout
+    for wrong, said in (
+        (("endpoint", "limit", "nothing", "1"), "no endpoint is bound as 'nothing'"),
+        (("endpoint", "bind", "x", "https://gw.example/a", "lender"), "bound under another name"),
+        (("endpoint", "bind", "x", "gw.example", "lender"), "use https"),
+        (("endpoint", "bind", "x", "https://gw.example/a", "nobody"), "there is no tenant 'nobody'"),
+        (("key", "make", "@operator", "x"), "there is no tenant '@operator'"),
+        (("tenant", "add", "@operator"), "the operator's own name"),
+    ):
+        refused = run(database_url, *wrong)
+        assert (refused.returncode, refused.stderr.count("\n"), said in refused.stderr) == (2, 1, True), refused.stderr
+    assert endpoint("unbind", "gateway") == "gateway is not bound any more\n"
+    assert endpoint("list") == ""
+
+
 @pytest.mark.usefixtures("lender")
 def test_errors_are_one_line(database_url: str) -> None:
     unknown = run(database_url, "budget", "show", "nobody", "loans")

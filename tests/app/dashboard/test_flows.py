@@ -58,6 +58,17 @@ def test_explain_with_a_frozen_feature(page: Page, house: House) -> None:
     assert f'"{FROZEN}"' in page.locator("article").inner_text()
 
 
+def test_an_income_that_nobody_in_the_training_data_had_can_be_entered(page: Page, house: House) -> None:
+    """The browser refused what the API answers with a notice."""
+    version = house.client.get(f"/models/{MODEL}").json()["versions"][-1]
+    income = next(one for one in version["schema"]["features"] if one["name"] == "income")
+    page.goto("/explain")
+    fill_in(page, dict(house.refused[0]) | {"income": int(2 * income["upper"])})
+    page.get_by_label("How sure?").select_option("0")
+    page.get_by_role("button", name="Find what could change").click()
+    expect(page.get_by_text(re.compile("'income' is .* beyond the .* of the training data"))).to_be_visible()
+
+
 def test_why_not_is_told_where_there_is_no_way(page: Page, house: House) -> None:
     page.goto("/explain")
     fill_in(page, dict(house.refused[2]))

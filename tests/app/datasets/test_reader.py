@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.datasets.reader import read_table
+from models.data.infer import infer_step
 from models.errors import DataError
 
 
@@ -34,3 +35,11 @@ def test_codes_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
     assert frame["branch"].tolist()[:2] == ["00123", "77"] and pd.isna(frame["branch"][2])
     assert frame["hour"].tolist() == ["00", "9", "23"]
     assert (frame["share"].tolist(), frame["size"].tolist()) == ([0.5, 0, 0.5], [0, 12, 7])
+
+
+def test_numbers_in_single_precision_are_the_decimals_that_were_written(tmp_path: Path) -> None:
+    written = [round(10 + 0.01 * cent, 2) for cent in range(2000)]
+    pq.write_table(pa.table({"price": pa.array([*written, None], pa.float32())}), tmp_path / "t.parquet")
+    frame = read_table(tmp_path / "t.parquet").frame
+    assert frame["price"].tolist()[:-1] == written and frame["price"].isna().sum() == 1
+    assert infer_step(frame["price"].dropna().to_numpy()) == 0.01

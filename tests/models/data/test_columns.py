@@ -27,6 +27,8 @@ def frame_with(**columns: object) -> pd.DataFrame:
         ("kundennummer", RANDOM.choice(10**9, ROWS, replace=False)),
         ("LoanNr", RANDOM.choice(10**9, ROWS, replace=False).astype(float)),
         ("reference", [f"A-{row}-Z" for row in range(ROWS)]),
+        ("Vertragsnr", RANDOM.choice(10**9, ROWS, replace=False)),
+        ("account_no", np.append(RANDOM.choice(10**9, ROWS - 20, replace=False), np.arange(20) // 4)),
     ],
 )
 def test_what_names_the_rows_is_left_out(name: str, values: object) -> None:
@@ -42,6 +44,7 @@ def test_what_names_the_rows_is_left_out(name: str, values: object) -> None:
         np.where(LABEL == "yes", 1, 0),
         np.where(LABEL == "yes", "granted", "declined"),
         np.where(LABEL == "yes", 17.0, np.nan),
+        np.where(LABEL == "yes", RANDOM.normal(5.0, 1.0, ROWS), np.nan),
         np.where((LABEL == "yes") ^ (np.arange(ROWS) == 5), "A", "B"),
     ],
 )
@@ -50,6 +53,18 @@ def test_a_copy_of_the_label_is_left_out(values: object) -> None:
     found = inspect_columns(frame_with(approved_flag=values), "label", {})
     assert list(found.left_out) == ["approved_flag"] and "copies the label in" in found.left_out["approved_flag"]
     assert not inspect_columns(frame_with(approved_flag=values), None, {}).left_out
+
+
+def test_a_number_that_tells_the_label_alone_stays_and_is_told() -> None:
+    """It may be the lender's own rule, or known only after the decision."""
+    score = np.where(LABEL == "yes", 600 + INCOME / 1e6, 599 - INCOME / 1e6)
+    found = inspect_columns(frame_with(score=score), "label", {})
+    assert not found.left_out and "'score' alone tells the label in 100.0% of the rows" in found.notices[0]
+    assert not inspect_columns(frame_with(score=score), "label", {"score": ["direction"]}).notices
+    blurred = score + RANDOM.normal(0.0, 1.0, ROWS)
+    assert not inspect_columns(frame_with(score=blurred), "label", {}).notices
+    for name in ("income", "constant"):
+        assert not inspect_columns(frame_with(constant=7.0)[[name, "label"]], "label", {}).notices
 
 
 def test_what_only_goes_with_the_label_stays() -> None:
@@ -70,7 +85,11 @@ def test_codes_for_missing_values_are_told_until_somebody_says_that_they_are_num
     heloc = np.where(np.arange(ROWS) % 10 < 3, -7 - np.arange(ROWS) % 10, np.arange(ROWS) % 90)
     assert "-9, -8, -7" in inspect_columns(frame_with(x=heloc), "label", {}).codes["x"]
     change = np.where(np.arange(ROWS) % 10 == 0, -999, np.arange(ROWS) - 200)
-    assert not inspect_columns(frame_with(change=change), "label", {}).codes
+    seen = inspect_columns(frame_with(change=change), "label", {})
+    assert (
+        not seen.codes and "'change' holds -999 in 40 rows, far below its other values (from -199)" in seen.notices[0]
+    )
+    assert not inspect_columns(frame_with(change=np.where(change == -999, -300, change)), "label", {}).notices
     large = np.where(np.arange(ROWS) % 50 == 0, 99_999, np.arange(ROWS) % 97)
     (notice,) = inspect_columns(frame_with(gain=large), "label", {}).notices
     assert "'gain' holds 99999 in 8 rows, far above its other values (up to 96)" in notice

@@ -59,6 +59,9 @@ TERMS = np.tile(np.arange(12, 85, 6), 20)
         (np.append(np.tile(INCOMES, 3), [12_345, 23_451, 50_505]), 100),
         (TERMS, 6),
         (np.append(TERMS, [7, 13, 55]), 6),
+        (np.tile([12, 24, 36], 50), 12),
+        (np.tile([12, 24, 36, 48, 60], 50), 12),
+        (np.tile([1, 2, 3, 12, 24, 36], 50), 1),
         (np.arange(3, 200, 6), 3),
         (np.arange(5, 200, 6), 1),
         (np.arange(1, 60) / 20, 0.05),
@@ -110,7 +113,7 @@ def test_records_may_pass_what_was_seen_unless_somebody_says_that_they_cannot() 
 
 
 def test_steps_are_the_decimals_or_a_millionth_of_the_spread() -> None:
-    assert infer_step(np.array([0.5, 1.25, 3.0])) == 0.01
+    assert infer_step(np.array([0.5, 1.27, 3.0])) == 0.01
     assert infer_step(np.array([1e-6, 2.0])) == 1e-6
     assert infer_step(np.array([0.0, 1 / 3, 2 / 3])) == 1e-7
     assert infer_step(np.array([0.0, 1e7 / 3, 2e7 / 3])) == 1.0

@@ -2,28 +2,31 @@
 
 import pytest
 
-from models.data.protected import NAMES, VALUES, find_protected, protected_notice, protected_of
+from models.data.protected import NAMES, VALUES, Protected, find_protected, protected_notice, protected_of
 from models.data.schema import Feature, FeatureKind
 
 SURE = {
     "age": "age AGE age_cat ApplicantAge age-years DAYS_BIRTH dob|Alter|ALTER|Kundenalter|âge|date_naissance|"
-    "customer age|edad|fecha_nacimiento|fascia_eta|idade|leeftijd|wiek|ålder|alder|Födelseår|ikä",
+    "customer age|edad|fecha_nacimiento|fascia_eta|idade|leeftijd|wiek|ålder|alder|Födelseår|ikä|"
+    "dateofbirth|yob|agegroup|CustomerAge|Geb_Datum|GebDat|datanascita|возраст|ηλικία",
     "sex": "sex SEX CODE_GENDER Gender is_female personal_sex|geschlecht|Kundengeschlecht|sexe|sexo|género|sesso|"
-    "genero|geslacht|płeć|plec|kön|koen|køn|kjonn|is_pregnant|schwangerschaft",
-    "race or ethnicity": "race Ethnicity ethnic_group afam|hautfarbe|ethnie|raza|razza|raça|etniciteit|rasa",
+    "genero|geslacht|płeć|plec|kön|koen|køn|kjonn|is_pregnant|schwangerschaft|Geschl|пол",
+    "race or ethnicity": "race Ethnicity ethnic_group afam|hautfarbe|ethnie|raza|razza|raça|etniciteit|rasa|"
+    "couleur_peau",
     "origin": "native-country nationality foreign_worker national_origin|Staatsangehörigkeit|"
-    "staatsangehoerigkeit|nationalité|extranjero|cittadinanza|nacionalidade|nationaliteit|obywatelstwo|medborgarskap",
+    "staatsangehoerigkeit|nationalité|extranjero|cittadinanza|nacionalidade|nationaliteit|obywatelstwo|medborgarskap|Herkunftsland|mother_tongue|гражданство",
     "religion": "religion|Konfession|religión|religione|godsdienst|wyznanie",
     "family": "marital-status MARRIAGE NAME_FAMILY_STATUS personal_status CNT_CHILDREN num_dependents|Familienstand|"
     "FAMILIENSTAND|zivilstand|état civil|etat_civil|situation_familiale|estado_civil|EstadoCivil|stato_civile|"
-    "burgerlijke_staat|stan_cywilny|civilstånd|sivilstatus|siviilisääty|anzahl_kinder",
+    "burgerlijke_staat|stan_cywilny|civilstånd|sivilstatus|siviilisääty|anzahl_kinder|estadocivil|statocivile|etatcivil|maritalstatus|burgerlijkestaat|FamStand|sitfam|"
+    "number_of_kids|numhijos|nb_enfants|husband|семейное_положение",
     "disability": "disability|schwerbehindert|discapacidad|disabilità|niepełnosprawność",
 }
 OTHERS = (
     "income|savings|account_age|AverageMInFile|credit_age_months|age_of_oldest_trade|average_balance|mortgage|usage|percentage|"
     "stage|wage|email|Essex|x1|employment_years|relationship||page|language|race_condition|single_payment_amount|blacklisted|"
     "white_goods|foreign_currency_loan|kontoalter|alter_des_kontos|gift_card|account_disabled|birth_rate|grace_period|trace|"
-    "alternative|sextile|Zinssatz|kredithöhe|verwendungszweck|in_good_faith|eta"
+    "car_age_group|account_age_band|house_years_old|native_app|foreign_trade_loans|genre_bien|alternative|sextile|Zinssatz|kredithöhe|verwendungszweck|in_good_faith|eta"
 )
 
 
@@ -58,6 +61,8 @@ def test_other_columns_are_left_alone(name: str) -> None:
         ("relationship", ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife"), "family"),
         ("stand", ("ledig", "verheiratet", "geschieden"), "family"),
         ("k7", ("katholisch", "evangelisch", "keine"), "religion"),
+        ("genre", ("1", "2"), "sex"),
+        ("family_size", (), "family"),
     ],
 )
 def test_where_values_say_it_there_is_doubt_and_the_notice_asks(name: str, values: tuple[str, ...], kind: str) -> None:
@@ -82,6 +87,8 @@ def test_numbers_are_read_with_the_name() -> None:
     ages, hours = Feature("Età", FeatureKind.INTEGER, 18, 90), Feature("eta", FeatureKind.NUMERIC, 0, 3)
     found = protected_of(ages)
     assert found is not None and not found.sure and protected_of(hours) is None
+    assert find_protected("età cliente", ("18-25", "26-40", "41+")) == Protected("age", sure=False)
+    assert find_protected("età del conto") is None
 
 
 def test_the_tables_are_readable_and_each_entry_is_found() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.data.frames import labels_to_codes, to_records
-from models.data.records import check_record, from_records
+from models.data.infer import infer_schema
+from models.data.records import check_record, from_records, record_notices
 from models.data.schema import Feature, FeatureKind, Schema
 from models.errors import RecordError, SchemaError
 from tests.models.schemas import record_matrices, schemas
@@ -129,6 +130,17 @@ def test_columns_must_be_those_of_the_schema() -> None:
         check_record(SCHEMA, {})
     shuffled = frame.assign(decision="yes")[["decision", "owner", "grade", "ratio", "age"]]
     assert to_records(SCHEMA, shuffled).tolist() == [[30, 0.3, 2, 1]]
+
+
+def test_only_what_lies_beyond_the_training_data_is_noticed() -> None:
+    """The least value seen was 130, between two multiples of 100: the bounds are those of what may be suggested."""
+    rows = [float(value) for value in range(200, 20_000, 100)]
+    schema = infer_schema(pd.DataFrame({"savings": [130.0, *rows], "ok": ["yes", "no"] * 99 + ["no"]}), "ok")
+    savings = schema.features[0]
+    assert (savings.step, savings.lower, savings.upper) == (100, 200, 19_900)
+    for value, told in ((130, False), (19_950, False), (200, False), (100, True), (0, True), (20_000, True)):
+        (notice,) = record_notices(schema, np.array([float(value)])) or ("",)
+        assert notice.startswith(f"'savings' is {value}, beyond the 200 to 19900 of the training data") is told
 
 
 def test_labels_become_codes() -> None:
