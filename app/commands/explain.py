@@ -325,8 +325,7 @@ def _vote_sentence(found: "Counterfactual") -> str:
     """What is known of one answer, and no more than that."""
     if found.agreement is None:
         return f"Not verified; the surrogate expects {found.expected_agreement:.0%} of the models to accept."
-    heard = [vote for vote in found.votes if vote.accepts is not None]
-    sentence = f"{sum(vote.accepts is True for vote in heard)} of {len(heard)} models accept."
+    sentence = f"{sum(vote.accepts is True for vote in found.votes)} of {len(found.votes)} models accept."
     silent = [vote.model for vote in found.votes if vote.accepts is None]
     return f"{sentence} No answer from {', '.join(silent)}." if silent else sentence
 

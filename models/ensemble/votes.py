@@ -33,9 +33,10 @@ def agreement(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> 
 
 
 def beta_lower_bound(yes: int, no: int, level: float = 0.9) -> float:
-    """What the agreement of further models like these exceeds with probability `level`.
+    """A summary of the votes: the (1 - level) quantile of their Beta(1/2 + yes, 1/2 + no) posterior.
 
-    The (1 - level) quantile of the Beta(1/2 + yes, 1/2 + no) posterior: 7 of 7 gives 0.83, 6 of 7 gives 0.63.
+    7 of 7 gives 0.83, 6 of 7 gives 0.63. It bounds the agreement of further models like these for a record that was
+    drawn by chance; for one that was searched for with these very votes it is no such promise.
     """
     if yes < 0 or no < 0:
         raise ConfigError(f"Votes cannot be negative: {yes} for and {no} against.")

@@ -120,6 +120,7 @@ def test_explanations_for_a_person(explain: Callable[..., Outcome], refused: pd.
     assert "accept: knn, forest, xgboost; refuse: nobody" in outcome.out
     assert "change to" in outcome.out
     assert "6 records:" in outcome.out
+    assert "sure that" not in outcome.out, "nothing is promised of models that were not asked"
 
 
 def test_without_queries_nothing_is_called_verified(explain: Callable[..., Outcome], refused: pd.DataFrame) -> None:

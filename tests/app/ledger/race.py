@@ -1,7 +1,8 @@
 """Eight processes race for one budget and are killed at the worst moments: `python -m tests.app.ledger.race ...`.
 
 The black box is a file: each query appends one byte, which outlives the process that wrote it. So do the notes of where
-each process was killed. A killed process is replaced; after enough of them the last ones use the budget up.
+each process was killed. A killed process is replaced; after enough of them the last ones use the budget up. Where the
+operator has limited the endpoint, each query passes both budgets.
 """
 
 import os
@@ -14,6 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from app.db.engine import open_database
+from app.db.tables import OPERATOR
+from app.ensembles.bought import Allowance, EndpointLimit
 from app.errors import ReservationError
 from app.ledger.ledger import Ledger
 from models.errors import QueryLimitError
@@ -33,6 +36,8 @@ class Race:
     database_url: str
     tenant_id: int
     ensemble_id: int
+    limited: int
+    """The operator's row of the endpoint; 0 for none."""
     calls: Path
     kills: Path
     ends_at: float
@@ -96,10 +101,11 @@ def _work(race: Race, chance: random.Random, death: Death) -> None:
         try:
             _one_request(race, ledger, chance, death, chance.randint(1, most))
         except QueryLimitError:
-            balance = ledger.balance(race.tenant_id, race.ensemble_id)
-            if balance.used == balance.limit:
+            balances = [ledger.balance(race.tenant_id, race.ensemble_id)]
+            balances += [ledger.balance(OPERATOR, race.limited)] if race.limited else []
+            if any(balance.used == balance.limit for balance in balances):
                 return
-            most = min(LARGEST, max(1, balance.remaining))
+            most = min(LARGEST, max(1, min(balance.remaining for balance in balances)))
             time.sleep(0.05)
         except ReservationError:
             continue  # Too slow: the lease passed and another process expired the reservation.
@@ -107,16 +113,22 @@ def _work(race: Race, chance: random.Random, death: Death) -> None:
 
 def _one_request(race: Race, ledger: Ledger, chance: random.Random, death: Death, left: int) -> None:
     reservation = ledger.reserve(race.tenant_id, race.ensemble_id, left)
+    limits = [EndpointLimit("endpoint", OPERATOR, race.limited)] if race.limited else []
+    allowance = Allowance(ledger, race.tenant_id, race.ensemble_id, left, reservation, limits)
     death.perhaps(race, MOMENTS[0])
     while left and chance.random() > 0.1:
         count = chance.randint(1, min(left, 25))
-        ledger.dispatch(reservation, count)
+        try:
+            allowance.dispatch(count)
+        except QueryLimitError:
+            allowance.settle()
+            raise
         death.perhaps(race, MOMENTS[1])
         _append(race.calls, b"." * count)
         death.perhaps(race, MOMENTS[2])
         left -= count
     death.perhaps(race, MOMENTS[3])
-    ledger.settle(reservation)
+    allowance.settle()
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -125,6 +137,6 @@ def _append(path: Path, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    url, tenant, ensemble, folder, seconds = sys.argv[1:]
-    home = Path(folder)
-    run(Race(url, int(tenant), int(ensemble), home / "calls", home / "kills", time.time() + float(seconds)))
+    url, tenant, ensemble, limited, folder, seconds = sys.argv[1:]
+    home, end = Path(folder), time.time() + float(seconds)
+    run(Race(url, int(tenant), int(ensemble), int(limited), home / "calls", home / "kills", end))

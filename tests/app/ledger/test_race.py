@@ -7,10 +7,13 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from sqlalchemy import func, select
 
 from app.db.engine import Database
 from app.db.ledger_tables import ReservationRow, State
+from app.db.tables import OPERATOR
+from app.ensembles import bindings, service
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
 from tests.app.conftest import Customer
@@ -21,32 +24,43 @@ LIMIT = 5000
 SECONDS = 120.0 * PATIENCE
 
 
+@pytest.mark.parametrize("at_endpoint", [False, True], ids=["budget", "budget and endpoint"])
 def test_killed_processes_never_overspend(
-    database: Database, database_url: str, customer: Customer, tmp_path: Path
+    database: Database, database_url: str, customer: Customer, tmp_path: Path, at_endpoint: bool
 ) -> None:
     ledger = Ledger(database, CHAIN_KEY, lease=timedelta(seconds=1))
-    ledger.set_limit(customer.tenant_id, customer.ensemble_id, LIMIT)
+    owners = [(customer.tenant_id, customer.ensemble_id)]
+    if at_endpoint:
+        with database.writing() as connection:
+            service.bind_endpoint(connection, "endpoint", "https://lender.example", [customer.tenant_id])
+            owners += [(OPERATOR, row.ensemble_id) for row in bindings.list_bound(connection)]
+    for owner in owners:
+        ledger.set_limit(*owner, LIMIT)
     for name in ("calls", "kills"):
         (tmp_path / name).touch()
-    command = [sys.executable, "-m", race.__name__, database_url, customer.tenant_id, customer.ensemble_id, tmp_path]
-    subprocess.run([*map(str, command), str(SECONDS)], check=True, timeout=SECONDS * 3)
+    limited = owners[1][1] if at_endpoint else 0
+    command = [sys.executable, "-m", race.__name__, database_url, *owners[0], limited, tmp_path, SECONDS]
+    subprocess.run([*map(str, command)], check=True, timeout=SECONDS * 3)
 
     kills = Counter((tmp_path / "kills").read_text().splitlines())
     assert set(kills) == set(race.MOMENTS), f"not every moment was tried: {kills}"
     calls = (tmp_path / "calls").stat().st_size
-    assert calls <= dispatched(database) <= LIMIT
+    spent = [dispatched(database, tenant_id) for tenant_id, _ in owners]
+    assert sorted([calls, *spent, LIMIT]) == [calls, *spent, LIMIT], "the endpoint's budget counts no fewer"
     assert calls > LIMIT / 5, "the race must spend the budget to show anything"
 
     time.sleep(race.LEASE.total_seconds())
     ledger.expire()
-    balance = ledger.balance(customer.tenant_id, customer.ensemble_id)
-    assert (balance.used, balance.reserved) == (dispatched(database), 0)
+    for owner in owners:
+        balance = ledger.balance(*owner)
+        assert (balance.used, balance.reserved) == (dispatched(database, owner[0]), 0)
     assert check_ledger(database, CHAIN_KEY) == []
     with database.reading() as connection:
         states = set(connection.execute(select(ReservationRow.state).distinct()).scalars())
     assert states == {State.SETTLED, State.EXPIRED}
 
 
-def dispatched(database: Database) -> int:
+def dispatched(database: Database, tenant_id: int) -> int:
     with database.reading() as connection:
-        return int(connection.execute(select(func.sum(ReservationRow.dispatched))).scalar_one())
+        mine = select(func.sum(ReservationRow.dispatched)).where(ReservationRow.tenant_id == tenant_id)
+        return int(connection.execute(mine).scalar_one())
