@@ -75,7 +75,7 @@ def test_codes_with_leading_zeros_are_categories(service: Service) -> None:
     frame = LOANS.assign(branch=["00123", "", "0", "7"] * 10, share=["0.5", "0", "-0.25", "1"] * 10)
     *_, branch, share = upload(service.analyst, csv(frame)).json()["schema"]["features"]
     assert (branch["categories"], branch["nullable"]) == (["0", "7", "00123"], True)
-    assert (share["kind"], share["step"]) == ("numeric", 0.01)
+    assert (share["kind"], share["step"]) == ("numeric", 0.25)
 
 
 def test_without_a_label_there_are_features_only(service: Service) -> None:
