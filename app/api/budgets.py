@@ -270,7 +270,7 @@ def entries(
     """The audit trail, oldest first: JSON in pages, or all of it as CSV."""
     if format == "csv" or (format is None and accept.lower().startswith("text/csv")):
         lines = service.export_entries(database, caller.tenant_id, ensemble)
-        return Download(lines, resources.streams, caller.tenant_id, media_type="text/csv")
+        return Download(lines, resources, caller.tenant_id, media_type="text/csv")
     return Page[EntryAnswer].of(service.list_entries(database, caller.tenant_id, ensemble, order))
 
 

@@ -267,12 +267,20 @@ class LiveStream(EventSourceResponse):
 
 
 class Download(StreamingResponse):
-    """A file that is read in parts while it is sent; it counts as one of the tenant's streams."""
+    """A file that is made in parts while it is sent; it counts as one of the tenant's streams.
 
-    def __init__(self, parts: Iterator[str], limit: StreamLimit, tenant_id: int, media_type: str) -> None:
-        super().__init__(parts, media_type=media_type)
-        self._limit = limit
+    The parts are made by few threads, in turns: a crowd of readers is served slowly, and holds up nobody else.
+    """
+
+    def __init__(self, parts: Iterator[str], resources: Resources, tenant_id: int, media_type: str) -> None:
+        super().__init__(self._made(parts), media_type=media_type)
+        self._threads = resources.exports
+        self._limit = resources.streams
         self._tenant_id = tenant_id
+
+    async def _made(self, parts: Iterator[str]) -> AsyncIterator[str]:
+        while (made := await self._threads.run(self._tenant_id, partial(next, parts, None))) is not None:
+            yield made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._limit.place(self._tenant_id):

@@ -136,6 +136,11 @@ class Guesses:
         self._turn()
         self._wrong[place] += 1
 
+    def take_back(self, place: str) -> None:
+        """The key was right after all."""
+        if self._wrong[place] > 0:
+            self._wrong[place] -= 1
+
     def _turn(self) -> None:
         window = int(self._clock() // WINDOW_SECONDS)
         if window != self._window:

@@ -155,10 +155,12 @@ async def sign_in(
         refusal = render("sign_in.html", {"next": _own_path(target), "message": message}, TOO_MANY)
         refusal.headers["Retry-After"] = str(seconds)
         return refusal
+    # It counts as wrong until it is found to be right: guesses that come at once are all counted.
+    guesses.count(place)
     try:
         principal = await to_thread.run_sync(resources.keys.look_up, key.strip())
+        guesses.take_back(place)
     except AuthenticationError:
-        guesses.count(place)
         message = "This key is unknown or was revoked. Ask an admin for a new one."
         return render("sign_in.html", {"next": _own_path(target), "message": message}, REFUSED)
     answer = RedirectResponse(_own_path(target), SEE_OTHER)

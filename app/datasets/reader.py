@@ -5,15 +5,11 @@ Here each of these, and whatever else makes a file unreadable, is one sentence; 
 is what its first bytes say it is, whatever it is called, but for `.csv.gz`, which is unpacked.
 
 Uploads come with `TableLimits`; a file of the operator's own is read without. What a Parquet file says of itself may be
-a lie, so one with limits is first unpacked by a child process (parquet_trial.py) that has little memory and counts what
-it finds; only a file that passes there is unpacked here.
+a lie, so what it unpacks to is counted as well, and that happens where little memory is at hand (description.py).
 """
 
 import csv
 import gzip
-import os
-import subprocess
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,13 +39,7 @@ OTHER_MAGICS = {
 WIDE_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 PACKED_CSV = ".csv.gz"
 BATCH_ROWS = 8192
-TRIAL_BYTES = 2 * 2**30
-"""Memory of the child process, besides the file itself; an honest file needs a small part of it."""
-TRIAL_SECONDS = 300.0
-TRIAL_REFUSES = 3
-"""The child's exit code for a file that is too large; of any other fault the parent finds the words itself."""
-# Allocators that reserve room they may never use would reach the limit by that alone.
-TRIAL_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+VALUE_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +49,16 @@ class TableLimits:
     rows: int
     columns: int
     bytes: int
+
+    @property
+    def values(self) -> int:
+        """Rows times columns: as many as there are numbers in the largest upload, whatever a file packs them into."""
+        return self.bytes // VALUE_BYTES
+
+    def check_values(self, rows: int, columns: int) -> None:
+        """TooLargeError for a table with more."""
+        if rows * columns > self.values:
+            raise too_many("values", f"{rows} rows of {columns}", self.values)
 
     @property
     def unpacked_bytes(self) -> int:
@@ -79,9 +79,8 @@ def read_table(path: Path, limits: TableLimits | None = None, name: str | None =
     DataError says what is wrong with it, TooLargeError what is too much, MediaTypeError what else it is.
     as_text leaves the values of a CSV as they are written; empty ones are missing all the same.
     """
-    with path.open("rb") as file:
-        head = file.read(8)
-    if head.startswith(PARQUET_MAGIC):
+    head = _head(path)
+    if is_parquet(path):
         return Table(read_parquet(path, limits, name), ".parquet")
     if not path.name.lower().endswith(PACKED_CSV):
         for magic, what in OTHER_MAGICS.items():
@@ -91,6 +90,16 @@ def read_table(path: Path, limits: TableLimits | None = None, name: str | None =
             if head.startswith(mark):
                 raise DataError(f"The file{_quoted(name)} is {encoding} text; save it as UTF-8.")
     return Table(_read_csv(path, limits, name, as_text), ".csv")
+
+
+def is_parquet(path: Path) -> bool:
+    """By its first bytes."""
+    return _head(path).startswith(PARQUET_MAGIC)
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(8)
 
 
 def check_names(names: Sequence[str], most: int | None = None, file: str | None = None) -> None:
@@ -159,6 +168,8 @@ def _check_csv(path: Path, limits: TableLimits | None, name: str | None) -> list
             rows, codes = rows + 1, codes | code_positions(row)
             if limits is not None and rows > limits.rows:
                 raise too_many("rows", f"more than {limits.rows}", limits.rows)
+    if limits is not None:
+        limits.check_values(rows, len(header))
     if rows == 0:
         raise DataError(f"The file{_quoted(name)} has a header, but no rows; add them.")
     return [header[position] for position in codes]
@@ -181,10 +192,10 @@ def read_parquet(path: Path, limits: TableLimits | None = None, name: str | None
     """The table; DataError for a file that cannot be read, TooLargeError for one that unpacks to too much."""
     try:
         _check_footer(path, limits, name)
-        if limits is not None:
-            _try_elsewhere(path, limits)
         with pq.ParquetFile(path) as file:
             frame = pa.Table.from_batches(unpack(file, limits), file.schema_arrow).to_pandas()
+    except MemoryError:  # Arrow's own is one of its exceptions too; it says nothing of the file.
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DataError(f"The file{_quoted(name)} cannot be read as Parquet: {_one_line(error)}.") from error
     assert isinstance(frame, pd.DataFrame)
@@ -198,10 +209,12 @@ def unpack(file: pq.ParquetFile, limits: TableLimits | None) -> Iterator[pa.Reco
     rows = unpacked = 0
     for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
         rows, unpacked = rows + batch.num_rows, unpacked + batch.nbytes
-        if limits is not None and rows > limits.rows:
-            raise too_many("rows", f"more than {limits.rows}", limits.rows)
-        if limits is not None and unpacked > limits.unpacked_bytes:
-            raise too_many("bytes when unpacked", f"more than {limits.unpacked_bytes}", limits.unpacked_bytes)
+        if limits is not None:
+            if rows > limits.rows:
+                raise too_many("rows", f"more than {limits.rows}", limits.rows)
+            limits.check_values(rows, batch.num_columns)
+            if unpacked > limits.unpacked_bytes:
+                raise too_many("bytes when unpacked", f"more than {limits.unpacked_bytes}", limits.unpacked_bytes)
         yield batch
 
 
@@ -215,6 +228,7 @@ def _check_footer(path: Path, limits: TableLimits | None, name: str | None) -> N
         return
     if meta.num_rows > limits.rows:
         raise too_many("rows", str(meta.num_rows), limits.rows)
+    limits.check_values(meta.num_rows, meta.num_columns)
     told = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
     unpacked = max(told, meta.num_rows * widths)
     if unpacked > limits.unpacked_bytes:
@@ -229,21 +243,3 @@ def _width(field: pa.Field) -> int:
         return (int(field.type.bit_width) + 7) // 8
     except ValueError:
         return 0
-
-
-def _try_elsewhere(path: Path, limits: TableLimits) -> None:
-    """Unpack the file in a child process that has its own limit of memory."""
-    memory = TRIAL_BYTES + path.stat().st_size
-    arguments = [str(number) for number in (memory, limits.rows, limits.columns, limits.bytes)]
-    command = [sys.executable, "-m", "app.datasets.parquet_trial", str(path), *arguments]
-    try:
-        ended = subprocess.run(
-            command, env=os.environ | TRIAL_ENVIRONMENT, timeout=TRIAL_SECONDS, stderr=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise TooLargeError(f"unpacking the table took more than {TRIAL_SECONDS:g} s: send a sample of it") from None
-    if ended.returncode == TRIAL_REFUSES:
-        most = f"{limits.unpacked_bytes} bytes when unpacked, or takes more than {memory} bytes of memory on the way"
-        raise TooLargeError(f"the table has more than {most}: send a sample of it")
-    if ended.returncode != 0:
-        raise DataError("The file cannot be read as Parquet: unpacking it broke off; write it again, or as CSV.")

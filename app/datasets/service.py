@@ -4,7 +4,7 @@ What is inferred here (kinds, bounds, categories) is what the answer to the uplo
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,21 +12,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
-import pandas as pd
 from sqlalchemy import Connection, insert
 
 from app.artifacts import ArtifactStore
-from app.datasets.reader import TableLimits, read_table
+from app.datasets.description import Question, describe
+from app.datasets.reader import TableLimits
 from app.db.engine import Database
 from app.db.paging import PageOrder, RowPage, found, page
 from app.db.tables import AnyRow, DatasetRow, Document, owned, utc_now
 from app.settings import Settings
-from models.data.columns import Inspection, check_columns, inspect_columns
-from models.data.frames import plain_values
-from models.data.infer import infer_features, infer_schema
-from models.data.protected import find_protected, protected_notice, protected_of
-from models.data.records import category_text
-from models.data.schema import Feature
+from models.data.protected import find_protected, protected_notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +73,11 @@ def read_upload(store: ArtifactStore, limits: TableLimits, tenant_id: int, uploa
     with TemporaryDirectory(prefix="recourse-upload-") as folder:
         path = Path(folder) / "upload"
         digest = _copy(upload.file, path)
-        table = read_table(path, limits)
-        location = f"datasets/{tenant_id}/{digest}{table.ending}"
-        described = _describe(table.frame, upload, location, digest)
+        found = describe(Question(path, limits, upload.label, upload.categories))
+        location = f"datasets/{tenant_id}/{digest}{found.ending}"
         store.put_file(path, location)
-    return described
+    told = found.schema, found.class_counts, found.notices
+    return NewDataset(upload.name, location, digest, found.rows, upload.label, *told)
 
 
 def keep_dataset(connection: Connection, tenant_id: int, described: NewDataset) -> AnyRow:
@@ -101,43 +96,10 @@ def find_dataset(database: Database, tenant_id: int, dataset_id: UUID) -> AnyRow
     return found(database.read(find_row, tenant_id, dataset_id), f"data set {dataset_id}: see GET /datasets")
 
 
-def _describe(frame: pd.DataFrame, upload: Upload, location: str, digest: str) -> NewDataset:
-    """Without a label there are features only, and no classes."""
-    name, label, rows = upload.name, upload.label, len(frame)
-    said = {column: {"kind": "categorical"} for column in upload.categories}
-    seen = inspect_columns(frame, label if label in frame.columns else None, said)
-    frame, overrides = frame.drop(columns=list(seen.left_out)), {"features": said}
-    if label is None:
-        check_columns(frame, upload.categories, _way_out, infer_features)
-        features = infer_features(frame, overrides)
-        schema: dict[str, object] = {"features": [feature.to_json() for feature in features]}
-        return NewDataset(name, location, digest, rows, None, schema, None, _notices(features, seen))
-    check_columns(frame, {label, *upload.categories}, _way_out, lambda rest: infer_schema(rest, label))
-    inferred = infer_schema(frame, label, overrides)
-    counts = _count(frame[label], inferred.classes)
-    notices = _notices(inferred.features, seen)
-    return NewDataset(name, location, digest, rows, label, inferred.to_json(), counts, notices)
-
-
-def _notices(features: Iterable[Feature], seen: Inspection) -> list[str]:
-    """What to know before training: protected attributes, columns that were left out, codes for missing values."""
-    found = ((feature.name, protected_of(feature)) for feature in features)
-    return [*(protected_notice(name, one) for name, one in found if one is not None), *seen.sentences]
-
-
 def told_by_names(schema: Mapping[str, Any], label: str | None) -> list[str]:
     """The notices of a data set of an earlier version, which kept none."""
     found = ((str(feature["name"]), find_protected(str(feature["name"]))) for feature in schema.get("features", ()))
     return [protected_notice(name, one) for name, one in found if one is not None and name != label]
-
-
-def _way_out(column: str) -> str:
-    return f"send the form field categories={column} if it is a category"
-
-
-def _count(labels: pd.Series, classes: tuple[str, ...]) -> dict[str, int]:
-    counts = pd.Series([category_text(value) for value in plain_values(labels)]).value_counts()
-    return {name: int(counts[name]) for name in classes}
 
 
 def _copy(upload: BinaryIO, path: Path) -> str:

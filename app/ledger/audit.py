@@ -131,7 +131,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def ledger_csv(database: Database, tenant_id: int, ensemble_id: int) -> Iterator[str]:
-    """Lines of CSV, some thousand at a time: the header, then one for each entry that is there now, oldest first.
+    """Lines of CSV, some hundred at a time: the header, then one for each entry that is there now, oldest first.
 
     Whoever reads slowly holds no connection meanwhile: each part is a query of its own.
     """

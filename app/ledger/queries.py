@@ -246,7 +246,7 @@ def newest_entry(connection: Connection, tenant_id: int, ensemble_id: int) -> in
 
 
 def entries_between(
-    connection: Connection, tenant_id: int, ensemble_id: int, after: int, last: int, limit: int = 2000
+    connection: Connection, tenant_id: int, ensemble_id: int, after: int, last: int, limit: int = 500
 ) -> Sequence[RowMapping]:
     """The same, oldest first, behind the entry `after` and up to `last`; some at a time."""
     statement = _named(tenant_id, ensemble_id).where(LedgerEntry.id > after, LedgerEntry.id <= last)

@@ -205,9 +205,9 @@ def _response(rows: int, names: list[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(tls: ssl.SSLContext | None = None) -> Iterator[HostileServer]:
+def serving(tls: ssl.SSLContext | None = None, server: HostileServer | None = None) -> Iterator[HostileServer]:
     """The server on a free port of the loopback, in a thread."""
-    server = HostileServer()
+    server = server or HostileServer()
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import update
 
-from app.datasets import reader
-from app.datasets import service as datasets
+from app.datasets import description, reader
 from app.datasets.reader import Table, TableLimits
 from app.db.engine import Database
 from app.db.tables import DatasetRow
@@ -287,7 +286,7 @@ def test_one_tenants_uploads_leave_room_for_others(service: Service, monkeypatch
             assert go.wait(BOUND)
         return read(path, limits)
 
-    monkeypatch.setattr(datasets, "read_table", slowly)
+    monkeypatch.setattr(description, "read_table", slowly)
     monkeypatch.setattr(service.resources.uploads, "_most", 60)
     long = csv(pd.concat([LOANS, LOANS]))
     with ThreadPoolExecutor(60) as pool:

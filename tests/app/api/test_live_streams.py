@@ -3,7 +3,9 @@
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from threading import Event
 
 import httpx
 import pytest
@@ -13,9 +15,11 @@ from app import concurrency
 from app.db.engine import Database
 from app.db.ledger_tables import Account, EntryType, LedgerEntry
 from app.db.tables import Role, utc_now
+from app.ensembles import service as ensembles
+from app.resources import EXPORTS_AT_ONCE
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
-from tests.patience import BOUND
+from tests.patience import BOUND, wait_until
 
 
 @pytest.fixture
@@ -130,3 +134,30 @@ def test_what_is_written_while_it_is_sent_is_not_in_the_export(service: Service,
         next(lines)
         service.admin.put("/budgets/loans", json={"limit": 52})
         assert sum(1 for _ in lines) == ENTRIES + 2
+
+
+def test_a_crowd_of_readers_holds_few_threads(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each held one of the threads that everybody needs, and all of them together the processor."""
+    making, most, go = 0, 0, Event()
+
+    def slowly(database: Database, tenant_id: int, name: str) -> Iterator[str]:
+        nonlocal making, most
+        if tenant_id == service.tenant_id:
+            making += 1
+            most = max(most, making)
+            assert go.wait(BOUND)
+            making -= 1
+        yield "id\n"
+
+    monkeypatch.setattr(ensembles, "export_entries", slowly)
+    monkeypatch.setattr(service.resources.streams, "_most", SOCKETS)
+    path = "/budgets/loans/ledger?format=csv"
+    with ThreadPoolExecutor(SOCKETS) as readers:
+        answers = [readers.submit(service.viewer.get, path, timeout=BOUND) for _ in range(SOCKETS)]
+        try:
+            wait_until(lambda: service.resources.streams._open[service.tenant_id] == SOCKETS)
+            assert service.stranger.get(path, timeout=BOUND).text == "id\n"
+        finally:
+            go.set()
+        assert {answer.result().text for answer in answers} == {"id\n"}
+    assert most <= EXPORTS_AT_ONCE // 2

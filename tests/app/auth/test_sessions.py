@@ -1,6 +1,7 @@
 """Sessions without a browser: what a stranger, another site and an old cookie can do, which is nothing."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from uuid import UUID
@@ -193,6 +194,21 @@ def test_guessing_a_key_is_slow(service: Service, guesses: list[float]) -> None:
         assert guess(known, service.keys[Role.ADMIN]).status_code == 303, "who signed in before is not locked out"
         guesses[0] = principals.WINDOW_SECONDS
         assert guess(stranger, service.keys[Role.ADMIN]).status_code == 303
+
+
+def test_guesses_that_come_at_once_are_counted_one_after_the_other(service: Service, guesses: list[float]) -> None:
+    """All of them were let in while none had been found wrong yet."""
+    most = principals.MOST_WRONG
+    with client_of(service.server.url, None) as stranger, ThreadPoolExecutor(3 * most) as threads:
+        answers = list(threads.map(lambda number: guess(stranger, f"rk_guess{number}").status_code, range(3 * most)))
+        assert (answers.count(401), answers.count(429)) == (most, 2 * most)
+
+
+def test_right_keys_are_no_guesses(service: Service, guesses: list[float]) -> None:
+    with client_of(service.server.url, None) as stranger:
+        for _ in range(principals.MOST_WRONG + 1):
+            assert guess(stranger, service.keys[Role.ADMIN]).status_code == 303
+            stranger.cookies.clear()
 
 
 def bearer(service: Service) -> dict[str, str]:
