@@ -1,7 +1,4 @@
-"""/models: versions, and which of them answers.
-
-Bodies of /models.
-"""
+"""/models: versions, and which of them answers."""
 
 from datetime import datetime
 from typing import Any
@@ -26,7 +23,7 @@ from app.api.dependencies import (
 from app.api.problems import WITH_BODY, problems
 from app.fields import Body, NameInPath
 from app.idempotency import StoredReply
-from app.registry import queries, service
+from app.registry import queries
 
 MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
 VERSION: dict[str, Any] = {
@@ -115,10 +112,12 @@ def page(order: PageQuery, caller: Caller, database: DatabaseDep) -> Page[ModelA
 @router.get("/{name}", operation_id="show_model", responses=problems(404))
 def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseDep) -> ModelDetail:
     """A model and a page of its versions, with metrics and the cost-validity frontier."""
-    found = service.show_model(database, caller.tenant_id, name, order)
-    head = ModelAnswer.model_validate(found.model).model_dump()
-    shown = [VersionAnswer.model_validate(row) for row in found.versions.rows]
-    return ModelDetail(**head, versions=shown, next=found.versions.next)
+    with database.reading() as connection:
+        model = queries.find_model(connection, caller.tenant_id, name)
+        versions = queries.versions_page(connection, caller.tenant_id, model.id, order)
+    head = ModelAnswer.model_validate(model).model_dump()
+    shown = [VersionAnswer.model_validate(row) for row in versions.rows]
+    return ModelDetail(**head, versions=shown, next=versions.next)
 
 
 @router.post(
@@ -133,7 +132,7 @@ def activate(
     """Let another version answer: a newer one, or an older one to roll back."""
 
     def work(connection: Connection) -> StoredReply:
-        row = service.activate(connection, caller.tenant_id, name, body.version)
+        row = queries.activate(connection, caller.tenant_id, name, body.version)
         return StoredReply(200, ModelAnswer.model_validate(row).model_dump_json())
 
     keyed = None if keyed is None else keyed.on(name)

@@ -9,13 +9,15 @@ from sqlalchemy import Connection, Select, bindparam, func, insert, select, upda
 
 from app.db.engine import insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
-from app.db.paging import PageOrder, RowPage, numbered_page, page
+from app.db.paging import PageOrder, RowPage, found, numbered_page, page
 from app.db.tables import AnyRow, Document, ModelRow, ModelVersion, owned
+from app.errors import NotFoundError
 
 
-def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
-    """The model's row and `active_version`, the number of the version that answers."""
-    return connection.execute(_with_number(tenant_id).where(ModelRow.name == name)).one_or_none()
+def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow:
+    """The model's row and `active_version`, the number of the version that answers; NotFoundError if there is none."""
+    row = connection.execute(_with_number(tenant_id).where(ModelRow.name == name)).one_or_none()
+    return found(row, f"model {name!r}: see GET /models")
 
 
 def models_page(connection: Connection, tenant_id: int, order: PageOrder) -> RowPage:
@@ -34,21 +36,16 @@ def versions_page(connection: Connection, tenant_id: int, model_id: UUID, order:
     return numbered_page(connection, ModelVersion.number, statement, order, newest=True)
 
 
-def activate_version(connection: Connection, tenant_id: int, name: str, number: int) -> bool:
-    """Let the version of that number answer from now on; False if there is none."""
-    model = select(ModelRow.id).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name).scalar_subquery()
-    table = ModelVersion.__table__
-    chosen = owned(table, tenant_id).where(table.c.model_id == model, table.c.number == number)
+def activate(connection: Connection, tenant_id: int, name: str, number: int) -> AnyRow:
+    """The model after the switch to the version; requests that have begun keep the version that they began with."""
+    model, table = find_model(connection, tenant_id, name), ModelVersion.__table__
+    chosen = owned(table, tenant_id).where(table.c.model_id == model.id, table.c.number == number)
     version = connection.execute(chosen).one_or_none()
     if version is None:
-        return False
-    connection.execute(
-        update(ModelRow)
-        .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
-        .values(active_version_id=version.id)
-    )
+        raise NotFoundError(f"model {name!r} has no version {number}: see GET /models/{name}")
+    connection.execute(update(ModelRow).where(ModelRow.id == model.id).values(active_version_id=version.id))
     _serve_ensemble(connection, version)
-    return True
+    return find_model(connection, tenant_id, name)
 
 
 def _serve_ensemble(connection: Connection, version: AnyRow) -> None:
