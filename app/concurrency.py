@@ -145,7 +145,7 @@ class SharedThreads:
             async with asyncio.timeout(patience):
                 await self._room.take(tenant_id)
         except TimeoutError:
-            raise OverloadedError(f"others of yours were being worked on for {patience:g} s: send it again") from None
+            raise OverloadedError(f"your other requests took every place for {patience:g} s: try again") from None
         loop = asyncio.get_running_loop()
 
         def release(_: "Future[T]") -> None:

@@ -1,7 +1,7 @@
 """`python -m worker`, which `recourse worker` starts: the explainer's server and the trainer, or one of them.
 
 Each is a process of its own. When one of them ends, so does the other: whoever runs the worker starts it again. When
-this process ends, be it by kill -9, so do they.
+this process ends, even by kill -9, so do they.
 """
 
 import os

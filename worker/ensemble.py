@@ -92,7 +92,7 @@ def ensure_local(context: TrainingContext, model_name: str, request: TrainReques
         )
     )
     if ensemble_id is None:
-        raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
+        raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model differently")
     ensure_budget(context.database, context.ledger, held.tenant_id, ensemble_id, context.settings.default_budget)
     return ensemble_id
 

@@ -104,7 +104,7 @@ class ExplainServer:
         """The key, then whether both are of one release."""
         given = request.headers.get(remote.KEY_HEADER, "")
         if self._key is not None and not hmac.compare_digest(given.encode(), self._key.encode()):
-            raise AuthenticationError("the worker's key is another: set the same RECOURSE_WORKER_KEY on both sides")
+            raise AuthenticationError("the worker has another key: set the same RECOURSE_WORKER_KEY on both sides")
         spoken = request.headers.get(remote.VERSION_HEADER, "1")
         if spoken != remote.VERSION:
             fact = f"the API speaks version {spoken} to its workers, this worker version {remote.VERSION}"

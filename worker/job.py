@@ -1,8 +1,8 @@
 """The process of one training, `python -m worker.job JOB FENCE PIPE`: spawned by a trainer, which renews its lease.
 
 It ends with the trainer: when the pipe to it closes, nobody renews the lease any more. Whatever goes wrong inside is
-written to the job: what the user can mend fails it with that sentence; what may pass, and what nobody foresaw, puts it
-back into the queue twice, then fails it.
+written to the job: what the user can correct fails it with that sentence; what may pass, and what nobody foresaw,
+puts it back into the queue twice, then fails it.
 """
 
 import os

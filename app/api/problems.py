@@ -89,7 +89,7 @@ FRAMEWORK = {
     403: PROBLEMS[app_errors.ForbiddenError],
     404: ProblemType(404, "not-found", "Not found"),
     405: ProblemType(405, "method", "The method is not allowed here"),
-    406: ProblemType(406, "not-acceptable", "The answer has no such form"),
+    406: ProblemType(406, "not-acceptable", "This form of the answer is not available"),
     413: PROBLEMS[app_errors.TooLargeError],
     415: PROBLEMS[app_errors.MediaTypeError],
 }
@@ -123,7 +123,7 @@ def answer(
 
 
 def answer_error(request_id: str, error: Exception) -> JSONResponse:
-    """The answer to whatever went wrong; what is ours to mend says nothing of its inside."""
+    """The answer to any error; one that is our own fault tells nothing about the inside."""
     if isinstance(error, RecourseError):
         return answer(request_id, type_of(error), str(error))
     if storage_is_full(error):
@@ -216,7 +216,7 @@ MEANINGS = {
     401: "No key, or one that is unknown or revoked.",
     403: "The key's role, or the operator, does not allow it.",
     404: "No such name or id, or it belongs to another tenant.",
-    406: "The answer has no such form.",
+    406: "This form of the answer is not available.",
     409: "The present state does not allow it.",
     413: "The body, the table or the list is too large.",
     415: "The body's type or encoding is not read.",

@@ -1,6 +1,6 @@
 """`recourse explain`: what refused records could change, and which models would then agree.
 
-The same request is answered by a model in a folder, or with --url by a service; the answers are shown alike. What takes
+The same request is answered by a model in a folder, or with --url by a service, and shown in the same way. What takes
 long to import is imported by the function that needs it, so that `--help` comes at once and --url needs no torch.
 """
 

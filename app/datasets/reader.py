@@ -164,7 +164,7 @@ def _check_csv(path: Path, limits: TableLimits | None, name: str | None) -> list
             if len(row) != len(header):
                 line = f"Line {lines.line_num}" + ("" if name is None else f" of '{name}'")
                 found = f"has {len(row)} values, but the header has {len(header)} names"
-                raise DataError(f"{line} {found}; mend that line.")
+                raise DataError(f"{line} {found}; correct that line.")
             rows, codes = rows + 1, codes | code_positions(row)
             if limits is not None and rows > limits.rows:
                 raise too_many("rows", f"more than {limits.rows}", limits.rows)

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 SQLITE_BUSY_MS = 30_000
 STATEMENT_MS = 30_000
-"""A statement that takes longer is given up, be it for a lock: both databases answer or fail."""
+"""A statement that takes longer, for example because of a lock, is given up: both databases answer or fail."""
 IDLE_MS = 60_000
 """A transaction that does nothing for so long is ended by Postgres, whatever became of who began it."""
 POOL_SECONDS = 10

@@ -314,7 +314,7 @@ class MeteredEnsemble:
             failed = ", ".join(self._missing) or "the ensemble"
             raise EnsembleError(
                 f"{failed} failed, and asking again took {self._repeated} of the request's {self._allowance.maximum} "
-                f"queries, so that {records} more records could not be asked: mend it, or allow more queries"
+                f"queries, so that {records} more records could not be asked: repair it, or allow more queries"
             ) from error
 
     def _too_few(self, heard: int, missing: dict[str, MissingVote]) -> EnsembleError:

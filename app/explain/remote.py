@@ -210,7 +210,7 @@ class RemoteExplainer:
         error = read_error(answer.content)
         if isinstance(error, AuthenticationError):
             # The caller's own key is fine.
-            raise UnavailableError("the worker does not take the API's key: set RECOURSE_WORKER_KEY alike on both")
+            raise UnavailableError("the worker does not take the API's key: set the same RECOURSE_WORKER_KEY on both")
         raise error
 
     async def _state_of(self, worker: _Worker) -> ExplainerState | None:

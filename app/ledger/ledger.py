@@ -365,7 +365,7 @@ def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, peri
     counted = 0 if account is None else account.used + account.reserved
     present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
     fact = f"the period {period_key(period, now)!r} would count from {counted}"
-    raise ConflictError(f"{present}, {fact}: to let it, send restart true; else keep the period {balance.period}")
+    raise ConflictError(f"{present}, {fact}: to allow it, send restart: true; else keep the period {balance.period}")
 
 
 def _check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, count: int, entry_id: int) -> None:

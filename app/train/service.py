@@ -110,7 +110,7 @@ def _check_ensemble(connection: Connection, tenant_id: int, model_name: str, ens
     if ensemble is not None and (found is None or found.kind != "remote"):
         raise NotFoundError(f"there is no registered ensemble '{ensemble}'")
     if ensemble is None and found is not None and found.kind != "local":
-        raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model otherwise")
+        raise ConflictError(f"'{model_name}' is a registered ensemble; train against it, or name the model differently")
     return None if ensemble is None else found
 
 

@@ -56,7 +56,7 @@ def check_columns(
 
 
 def _find_fault(values: list[object]) -> str | None:
-    """What the column holds, and how to mend that."""
+    """What the column holds, and how to correct it."""
     counts = Counter(value for value in values if isinstance(value, str))
     if _share(_DATE, counts) >= LEAST_SHARE:
         return "dates; replace it by a number, such as months ago"
@@ -67,8 +67,8 @@ def _find_fault(values: list[object]) -> str | None:
     if len(numbers) < LEAST_NUMBERS or sum(counts[text] for text in numbers) < LEAST_SHARE * counts.total():
         return None
     odd = next(value for value in values if isinstance(value, str) and value not in plain)
-    mend = "write it as a plain number" if re.search(r"\d", odd) else "leave it empty if it is missing"
-    return f"numbers, but {odd[:MOST_SHOWN]!r} in row {values.index(odd) + 1}; {mend}"
+    fix = "write it as a plain number" if re.search(r"\d", odd) else "leave it empty if it is missing"
+    return f"numbers, but {odd[:MOST_SHOWN]!r} in row {values.index(odd) + 1}; {fix}"
 
 
 def _share(pattern: re.Pattern[str], counts: Counter[str]) -> float:

@@ -186,7 +186,7 @@ def _check_spaces(owner: str, texts: Iterable[str]) -> None:
     for text in sorted(texts):
         other = seen.setdefault(" ".join(text.split()), text)
         if other != text:
-            raise DataError(f"{owner} holds {other!r} and {text!r}, which differ only in spaces; write them alike.")
+            raise DataError(f"{owner} holds {other!r} and {text!r}, which differ only in spaces; write both the same.")
 
 
 def _numbers(name: str, series: pd.Series) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Every error has a problem of its own, and what is ours to mend tells nothing of its inside."""
+"""Every error has a problem of its own, and what is our own fault tells nothing about the inside."""
 
 import errno
 import json

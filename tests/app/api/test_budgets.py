@@ -45,7 +45,7 @@ def test_another_period_is_no_way_around_a_limit(service: Service, ensemble_id: 
     assert (limited.json()["period"], limited.json()["remaining"]) == ("month", 13), "left out, it stays"
     refused = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day"})
     assert (refused.status_code, refused.json()["type"]) == (409, "/problems/conflict")
-    assert "7 queries are used" in refused.json()["detail"] and "send restart true" in refused.json()["detail"]
+    assert "7 queries are used" in refused.json()["detail"] and "send restart: true" in refused.json()["detail"]
     (shown,) = service.viewer.get("/budgets").json()["items"]
     assert (shown["period"], shown["limit"]) == ("month", 20)
     again = service.admin.put("/budgets/loans", json={"limit": 20, "period": "day", "restart": True})
