@@ -50,7 +50,7 @@ def test_whoever_waits_too_long_for_its_share_is_sent_away() -> None:
         threads = SharedThreads(2)
         first = asyncio.create_task(threads.run(1, wait))
         await until(begun.is_set)
-        with pytest.raises(OverloadedError, match=r"for 0.05 s: send it again"):
+        with pytest.raises(OverloadedError, match=r"for 0.05 s: try again"):
             await threads.run(1, wait, patience=0.05)
         gate.set()
         await first
