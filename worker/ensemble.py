@@ -30,7 +30,7 @@ from app.ensembles.directory import EnsembleDirectory, check_alike
 from app.ensembles.meter import EnsembleMeter
 from app.ensembles.metered import MeteredEnsemble
 from app.errors import ConflictError, NotFoundError, ReservationError
-from app.ledger import queries, steps
+from app.ledger import queries
 from app.ledger.balance import Reservation, following
 from app.ledger.ledger import Ledger
 from app.train.request import CHECK_SHARE, Plan, TrainRequest
@@ -185,7 +185,7 @@ def reserve(held: HeldJob, ledger: Ledger, ensemble_id: int, amount: int) -> Res
 
 def _find(held: HeldJob, reservation_id: UUID) -> AnyRow | None:
     with held.database.reading() as connection:
-        return steps.find_reservation(connection, held.tenant_id, reservation_id)
+        return queries.find_reservation(connection, held.tenant_id, reservation_id)
 
 
 def reserve_plan(held: HeldJob, ledger: Ledger, ensemble_id: int, plan: Plan) -> tuple[Reservation | None, Plan]:

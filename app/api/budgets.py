@@ -29,9 +29,9 @@ from app.ensembles import service
 from app.ensembles.service import NamedBalance
 from app.fields import Body, NameInPath
 from app.idempotency import StoredReply
+from app.ledger.audit import Step
 from app.ledger.balance import MOST_REASON, Correction
 from app.ledger.ledger import MOST_QUERIES
-from app.ledger.queries import Step
 
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 Moment = Annotated[AwareDatetime | None, Query(ge=EARLIEST, le=LATEST, examples=["2026-01-01T00:00:00Z"])]

@@ -25,10 +25,9 @@ from app.ensembles.service import find_ensemble, list_budgets
 from app.explain import decisions
 from app.fields import NameInPath
 from app.ledger import queries
-from app.ledger.audit import UsagePoint, usage_series
+from app.ledger.audit import Step, UsagePoint, usage_series
 from app.ledger.balance import Balance
 from app.ledger.ledger import Ledger
-from app.ledger.queries import Step
 from app.resources import Resources
 
 

@@ -21,10 +21,9 @@ from app.ensembles.directory import EnsembleDirectory, describe
 from app.ensembles.endpoint import Endpoint
 from app.errors import ConflictError, TooLargeError
 from app.ledger import queries
-from app.ledger.audit import UsagePoint, ledger_csv, usage_series
+from app.ledger.audit import Step, UsagePoint, ledger_csv, usage_series
 from app.ledger.balance import MOST_MAKER, Balance, Correction
 from app.ledger.ledger import Ledger
-from app.ledger.queries import Step
 from models.data.schema import Schema
 from models.errors import ConfigError
 

@@ -4,17 +4,18 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from io import StringIO
 from itertools import accumulate
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 
 from app.db.engine import Database
 from app.db.ledger_tables import Account, EntryType, LedgerEntry, ReservationRow, State
 from app.db.tables import AnyRow
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import ChainEnd, check_chains
-from app.ledger.queries import Step, entries_between, newest_entry, queries_by_step, sums_by_account
+from app.ledger.queries import entries_between, newest_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,19 @@ def _accounts(connection: Connection) -> Iterator[str]:
             yield from _differs(where, counter, getattr(account, counter), summed, "reservations and corrections")
         if account.used + account.reserved > account.ceiling:
             yield f"{where} has {account.used} used and {account.reserved} reserved, over its ceiling {account.ceiling}"
+
+
+def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
+    """account -> (account_id, query_limit, reserved, dispatched, used, corrected), each summed over its entries."""
+    statement = select(
+        LedgerEntry.account_id,
+        func.sum(LedgerEntry.query_limit).label("query_limit"),
+        func.sum(LedgerEntry.reserved).label("reserved"),
+        func.sum(LedgerEntry.dispatched).label("dispatched"),
+        func.sum(LedgerEntry.used).label("used"),
+        func.sum(case((LedgerEntry.kind == EntryType.CORRECT.value, LedgerEntry.used), else_=0)).label("corrected"),
+    ).group_by(LedgerEntry.account_id)
+    return {row.account_id: row for row in connection.execute(statement)}
 
 
 def _held_by_account(connection: Connection) -> dict[int, AnyRow]:
@@ -162,6 +176,13 @@ def _line(cells: tuple[str, ...]) -> str:
     return buffer.getvalue()
 
 
+class Step(StrEnum):
+    """How much time one point of a usage series covers."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
 @dataclass(frozen=True, slots=True)
 class UsagePoint:
     """Queries asked in the step that begins at `at`, and in all since the series began; what was corrected in it."""
@@ -183,3 +204,28 @@ def usage_series(
         UsagePoint(datetime.fromisoformat(begin).replace(tzinfo=UTC), count, total, corrected)
         for (begin, count, corrected), total in zip(steps, totals, strict=True)
     ]
+
+
+def queries_by_step(
+    connection: Connection, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
+) -> list[tuple[str, int, int]]:
+    """(beginning of the step, in UTC; queries asked in it; corrected in it) for [since, until), oldest first."""
+    hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
+    if connection.dialect.name == "sqlite":
+        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", LedgerEntry.at)
+    else:
+        begin = func.to_char(func.timezone("UTC", LedgerEntry.at), f"YYYY-MM-DD {hour[1]}:00:00")
+    corrects = LedgerEntry.kind == EntryType.CORRECT.value
+    steps = (
+        select(
+            begin.label("begin"), LedgerEntry.dispatched, case((corrects, LedgerEntry.used), else_=0).label("corrected")
+        )
+        .join(Account, Account.id == LedgerEntry.account_id)
+        .where(LedgerEntry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
+        .where(corrects | (LedgerEntry.kind == EntryType.DISPATCH.value))
+        .where(LedgerEntry.at >= since, LedgerEntry.at < until)
+        .subquery()
+    )
+    sums = func.sum(steps.c.dispatched), func.sum(steps.c.corrected)
+    statement = select(steps.c.begin, *sums).group_by(steps.c.begin).order_by(steps.c.begin)
+    return [(begin, int(asked), int(corrected)) for begin, asked, corrected in connection.execute(statement)]

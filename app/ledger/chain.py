@@ -16,10 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
+from typing import TypeAlias
 from uuid import UUID
 
 from app.db.ledger_tables import EntryType
 from app.db.tables import AnyRow
+
+Owner: TypeAlias = tuple[int, int] | UUID
+"""Whose account it is: a budget's, as (tenant, ensemble), or a reservation's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +140,12 @@ class KnownTips:
     def __init__(self) -> None:
         self._left: dict[int, Tip] = {}
         self._trusted: dict[int, Tip] = {}
-        self._accounts: dict[tuple[int, int] | UUID, int] = {}
+        self._accounts: dict[Owner, int] = {}
         self._busy: dict[int, int] = {}
         self._turns: defaultdict[int | None, Lock] = defaultdict(Lock)
 
     @contextmanager
-    def turn(self, owner: tuple[int, int] | UUID, patience: float) -> Iterator[None]:
+    def turn(self, owner: Owner, patience: float) -> Iterator[None]:
         """Threads of this process take their steps on one account in turn: the database would let them wait as well.
 
         After `patience` seconds a step goes on without its turn, which costs it a look.
@@ -154,12 +158,12 @@ class KnownTips:
             if mine:
                 turn.release()
 
-    def find(self, owner: tuple[int, int] | UUID) -> Tip | None:
+    def find(self, owner: Owner) -> Tip | None:
         """The trusted tip of the account of a budget (tenant, ensemble) or a reservation."""
         account_id = self._accounts.get(owner)
         return None if account_id is None else self._trusted.get(account_id)
 
-    def is_busy(self, owner: tuple[int, int] | UUID) -> bool:
+    def is_busy(self, owner: Owner) -> bool:
         """Whether another process was quicker between a look and its step: then the next steps hold the account."""
         account_id = self._accounts.get(owner)
         steps = 0 if account_id is None else self._busy.get(account_id, 0)
@@ -167,7 +171,7 @@ class KnownTips:
             self._busy[account_id] = steps - 1
         return steps > 0
 
-    def left(self, owner: tuple[int, int] | UUID, tip: Tip, looked: Tip | None, missed: bool) -> None:
+    def left(self, owner: Owner, tip: Tip, looked: Tip | None, missed: bool) -> None:
         """This process's step ended at `tip`; `looked` is what it found before, if it had to look.
 
         missed: what it looked at without holding it was not there any more when it wrote.

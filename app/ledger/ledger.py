@@ -31,7 +31,7 @@ from sqlalchemy.exc import IntegrityError
 from app.db.engine import Database, retry_database
 from app.db.ledger_tables import Period, State
 from app.db.tables import AnyRow, utc_now
-from app.errors import ConflictError, NotFoundError, ReservationError
+from app.errors import ReservationError
 from app.ledger import queries, steps
 from app.ledger.balance import (
     Balance,
@@ -47,14 +47,12 @@ from app.ledger.balance import (
     settlement,
     too_many,
 )
-from app.ledger.chain import ChainKey, KnownTips, Tip
-from app.ledger.steps import Move, Taken, look_at_budget, look_at_reservation
+from app.ledger.chain import ChainKey, KnownTips, Owner, Tip
+from app.ledger.steps import Move, Taken
 from models.errors import ConfigError
 
 Clock: TypeAlias = Callable[[], datetime]
 T = TypeVar("T")
-Owner: TypeAlias = tuple[int, int] | UUID
-"""Whose account it is: a budget's, as (tenant, ensemble), or a reservation's."""
 
 EXPIRE_BATCH = 500
 MOST_QUERIES = 10**15
@@ -99,7 +97,7 @@ class Ledger:
             before = queries.lock_budget(connection, tenant_id, ensemble_id)
             kept = period or (Period.NONE if before is None else Period(before.period))
             if before is not None and not restart:
-                _check_period(connection, tenant_id, ensemble_id, kept, now)
+                queries.check_period(connection, tenant_id, ensemble_id, kept, now)
             present = period_key(kept, now)
             queries.put_budget(connection, tenant_id, ensemble_id, kept, limit, now)
             queries.open_account(connection, self._key, tenant_id, ensemble_id, kept, present, limit, now)
@@ -113,7 +111,7 @@ class Ledger:
 
         def look(connection: Connection) -> None:
             if period is not None and queries.find_budget(connection, tenant_id, ensemble_id) is not None:
-                _check_period(connection, tenant_id, ensemble_id, period, self._clock())
+                queries.check_period(connection, tenant_id, ensemble_id, period, self._clock())
 
         self._read(look)
 
@@ -133,8 +131,8 @@ class Ledger:
         # The budget's row is held: two corrections of one entry come after each other.
         queries.open_period(connection, self._key, *owner, now)
         if correction.reverses is not None:
-            _check_reversal(connection, *owner, correction.queries, correction.reverses)
-        tip = look(connection, tenant_id, owner, now)
+            queries.check_reversal(connection, *owner, correction.queries, correction.reverses)
+        tip = steps.look(connection, tenant_id, owner, now)
         move = None if tip is None else Move(connection, self._key, tip, tenant_id, now)
         if move is None or move.correct(ensemble_id, correction, period_keys(now)) is None:
             raise no_room(correction.queries, queries.find_balance(connection, *owner, now))
@@ -173,7 +171,7 @@ class Ledger:
         Both are dispatched before a query is made, this one first: whatever happens in between, neither counts less
         than was asked. After a crash the open one is taken over. `amount`: what the request may still ask.
         """
-        for row in self._read(lambda connection: steps.open_beside(connection, reservation.id)):
+        for row in self._read(lambda connection: queries.open_beside(connection, reservation.id)):
             if (row.tenant_id, row.ensemble_id) == budget:
                 with suppress(ReservationError):  # It expired just now.
                     return self.take_over(row.tenant_id, row.id)
@@ -181,7 +179,7 @@ class Ledger:
 
     def settle_beside(self, reservation: Reservation) -> None:
         """Close what a dead process left open beside a reservation."""
-        for row in self._read(lambda connection: steps.open_beside(connection, reservation.id)):
+        for row in self._read(lambda connection: queries.open_beside(connection, reservation.id)):
             with suppress(ReservationError):
                 self.settle(self.take_over(row.tenant_id, row.id))
 
@@ -228,7 +226,7 @@ class Ledger:
         settlements = []
         now, full = self._clock(), True
         while full:
-            overdue = self._read(lambda c: steps.overdue_reservations(c, now, EXPIRE_BATCH))
+            overdue = self._read(lambda c: queries.overdue_reservations(c, now, EXPIRE_BATCH))
             full = len(overdue) == EXPIRE_BATCH
             for tenant_id, reservation_id in overdue:
                 closed = self._close(tenant_id, reservation_id, None)
@@ -289,14 +287,16 @@ class Ledger:
         refused = refusal(reservation, row, count, self._clock())
         if refused is not None or row is None:
             raise refused or gone(reservation)
-        account = self._read(lambda connection: steps.find_account_of(connection, row.account_id))
+        account = self._read(lambda connection: queries.find_account_of(connection, row.account_id))
         left, owner = self.settle(reservation).released, (reservation.tenant_id, account.ensemble_id)
         moved = self.reserve(*owner, left, following(reservation.id), row.beside)
         self._write(lambda connection: steps.go_beside(connection, reservation.id, moved.id))
         return moved
 
     def _find(self, reservation: Reservation) -> AnyRow | None:
-        return self._read(lambda connection: steps.find_reservation(connection, reservation.tenant_id, reservation.id))
+        return self._read(
+            lambda connection: queries.find_reservation(connection, reservation.tenant_id, reservation.id)
+        )
 
     def _step(self, tenant_id: int, owner: Owner, action: Callable[[Move], Taken | None]) -> AnyRow | None:
         """What the guard returned; None if it refused.
@@ -316,12 +316,12 @@ class Ledger:
                     taken = move(connection, known, now)
             if taken is None and not busy:
                 with self._database.stepping() as connection:
-                    looked = look(connection, tenant_id, owner, now, hold=False)
+                    looked = steps.look(connection, tenant_id, owner, now, hold=False)
                     taken = move(connection, looked, now)
             missed = taken is None and not busy
             if taken is None:
                 with self._database.holding() as connection:
-                    looked = look(connection, tenant_id, owner, now)
+                    looked = steps.look(connection, tenant_id, owner, now)
                     taken = move(connection, looked, now)
             if taken is None:
                 return None
@@ -347,33 +347,3 @@ class Ledger:
                 return action(connection)
 
         return retry_database(run, self._patience)
-
-
-def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime, hold: bool = True) -> Tip | None:
-    """Where the chain of the owner's account ends; `hold`: nobody else writes until the transaction ends."""
-    if isinstance(owner, UUID):
-        return look_at_reservation(connection, tenant_id, owner, hold)
-    return look_at_budget(connection, *owner, period_keys(now), hold)
-
-
-def _check_period(connection: Connection, tenant_id: int, ensemble_id: int, period: Period, now: datetime) -> None:
-    """The counters of another kind of period know nothing of what is used in this one."""
-    balance = queries.find_balance(connection, tenant_id, ensemble_id, now)
-    if period is balance.period or not (balance.used or balance.reserved):
-        return
-    account = queries.find_account(connection, tenant_id, ensemble_id, period_key(period, now))
-    counted = 0 if account is None else account.used + account.reserved
-    present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
-    fact = f"the period {period_key(period, now)!r} would count from {counted}"
-    raise ConflictError(f"{present}, {fact}: to allow it, send restart: true; else keep the period {balance.period}")
-
-
-def _check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, count: int, entry_id: int) -> None:
-    """ConflictError unless the entry added queries that are not all taken back yet."""
-    entry = queries.find_entry(connection, tenant_id, ensemble_id, entry_id)
-    if entry is None:
-        raise NotFoundError(f"this budget has no entry {entry_id}: see its ledger")
-    left = entry["used"] + queries.reversed_of(connection, tenant_id, entry_id)
-    if left * count >= 0 or abs(count) > abs(left):
-        fact = f"entry {entry_id} changed what is used by {entry['used']}, {left} of which are not reversed"
-        raise ConflictError(f"{fact}: a correction of {count} does not reverse it")

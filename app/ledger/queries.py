@@ -1,4 +1,4 @@
-"""Queries on budgets (a tenant's limit on an ensemble), accounts (its counters in one period) and the ledger's entries.
+"""Queries on budgets (a tenant's limit on an ensemble), accounts (its counters in one period), reservations, entries.
 
 Entries are appended and read; nothing else is done with them. What moves a counter is in steps.py.
 """
@@ -6,14 +6,15 @@ Entries are appended and read; nothing else is done with them. What moves a coun
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
     Insert,
+    Row,
     RowMapping,
     Select,
     case,
@@ -26,9 +27,10 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute
 
 from app.db.engine import insert_for, insert_or_ignore
-from app.db.ledger_tables import Account, Budget, EnsembleRow, EntryType, LedgerEntry, Period
+from app.db.ledger_tables import Account, Budget, EnsembleRow, EntryType, LedgerEntry, Period, ReservationRow, State
 from app.db.paging import PageOrder, RowPage, numbered_page
 from app.db.tables import BIG_ID, AnyRow
+from app.errors import ConflictError, NotFoundError
 from app.ledger.balance import Balance, no_budget, period_end, period_key
 from app.ledger.chain import ChainKey, Line, Link, Tip
 
@@ -170,13 +172,6 @@ def put_budget(
 ZERO: ColumnElement[int] = literal(0, BIG_ID)
 
 
-class Step(StrEnum):
-    """How much time one point of a usage series covers."""
-
-    HOUR = "hour"
-    DAY = "day"
-
-
 def entry_from(source: FromClause, kind: EntryType, given: Mapping[str, ColumnElement[Any]]) -> Insert:
     """The INSERT of an entry for the row of `source`; counters that are not given are 0."""
     counters = dict.fromkeys(("query_limit", "reserved", "dispatched", "used"), ZERO)
@@ -219,19 +214,6 @@ def find_entry(connection: Connection, tenant_id: int, ensemble_id: int, entry_i
     """One entry of a budget, or None if it has no such entry."""
     statement = _named(tenant_id, ensemble_id).where(LedgerEntry.id == entry_id)
     return connection.execute(statement).mappings().one_or_none()
-
-
-def sums_by_account(connection: Connection) -> dict[int, AnyRow]:
-    """account -> (account_id, query_limit, reserved, dispatched, used, corrected), each summed over its entries."""
-    statement = select(
-        LedgerEntry.account_id,
-        func.sum(LedgerEntry.query_limit).label("query_limit"),
-        func.sum(LedgerEntry.reserved).label("reserved"),
-        func.sum(LedgerEntry.dispatched).label("dispatched"),
-        func.sum(LedgerEntry.used).label("used"),
-        func.sum(case((LedgerEntry.kind == EntryType.CORRECT.value, LedgerEntry.used), else_=0)).label("corrected"),
-    ).group_by(LedgerEntry.account_id)
-    return {row.account_id: row for row in connection.execute(statement)}
 
 
 def entries_page(connection: Connection, tenant_id: int, ensemble_id: int, order: PageOrder) -> RowPage:
@@ -302,26 +284,57 @@ def _named(tenant_id: int, ensemble_id: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-def queries_by_step(
-    connection: Connection, tenant_id: int, ensemble_id: int, step: Step, since: datetime, until: datetime
-) -> list[tuple[str, int, int]]:
-    """(beginning of the step, in UTC; queries asked in it; corrected in it) for [since, until), oldest first."""
-    hour = {Step.HOUR: ("%H", "HH24"), Step.DAY: ("00", "00")}[step]
-    if connection.dialect.name == "sqlite":
-        begin = func.strftime(f"%Y-%m-%d {hour[0]}:00:00", LedgerEntry.at)
-    else:
-        begin = func.to_char(func.timezone("UTC", LedgerEntry.at), f"YYYY-MM-DD {hour[1]}:00:00")
-    corrects = LedgerEntry.kind == EntryType.CORRECT.value
-    steps = (
-        select(
-            begin.label("begin"), LedgerEntry.dispatched, case((corrects, LedgerEntry.used), else_=0).label("corrected")
-        )
-        .join(Account, Account.id == LedgerEntry.account_id)
-        .where(LedgerEntry.tenant_id == tenant_id, Account.ensemble_id == ensemble_id)
-        .where(corrects | (LedgerEntry.kind == EntryType.DISPATCH.value))
-        .where(LedgerEntry.at >= since, LedgerEntry.at < until)
-        .subquery()
+def find_reservation(connection: Connection, tenant_id: int, reservation_id: UUID) -> AnyRow | None:
+    """The row (see `ReservationRow`), or None if the tenant has no such reservation."""
+    table = ReservationRow.__table__
+    statement = select(table).where(table.c.id == reservation_id, table.c.tenant_id == tenant_id)
+    return connection.execute(statement).one_or_none()
+
+
+def find_account_of(connection: Connection, account_id: int) -> AnyRow:
+    """The row (see `Account`) that a reservation was taken from."""
+    table = Account.__table__
+    return connection.execute(select(table).where(table.c.id == account_id)).one()
+
+
+def open_beside(connection: Connection, reservation_id: UUID) -> list[Row[UUID, int, int]]:
+    """(id, tenant_id, ensemble_id) of the open reservations that go beside a tenant's."""
+    statement = (
+        select(ReservationRow.id, ReservationRow.tenant_id, Account.ensemble_id)
+        .join(Account, Account.id == ReservationRow.account_id)
+        .where(ReservationRow.beside == reservation_id, ReservationRow.state == State.OPEN.value)
     )
-    sums = func.sum(steps.c.dispatched), func.sum(steps.c.corrected)
-    statement = select(steps.c.begin, *sums).group_by(steps.c.begin).order_by(steps.c.begin)
-    return [(begin, int(asked), int(corrected)) for begin, asked, corrected in connection.execute(statement)]
+    return list(connection.execute(statement).all())
+
+
+def overdue_reservations(connection: Connection, now: datetime, limit: int) -> list[tuple[int, UUID]]:
+    """(tenant, reservation) of open reservations whose lease has passed, of all tenants."""
+    statement = (
+        select(ReservationRow.tenant_id, ReservationRow.id)
+        .where(ReservationRow.state == State.OPEN.value, ReservationRow.expires_at <= now)
+        .limit(limit)
+    )
+    return [(row.tenant_id, row.id) for row in connection.execute(statement)]
+
+
+def check_period(connection: Connection, tenant_id: int, ensemble_id: int, period: Period, now: datetime) -> None:
+    """The counters of another kind of period know nothing of what is used in this one."""
+    balance = find_balance(connection, tenant_id, ensemble_id, now)
+    if period is balance.period or not (balance.used or balance.reserved):
+        return
+    account = find_account(connection, tenant_id, ensemble_id, period_key(period, now))
+    counted = 0 if account is None else account.used + account.reserved
+    present = f"{balance.used} queries are used and {balance.reserved} reserved in the period {balance.period_key!r}"
+    fact = f"the period {period_key(period, now)!r} would count from {counted}"
+    raise ConflictError(f"{present}, {fact}: to allow it, send restart: true; else keep the period {balance.period}")
+
+
+def check_reversal(connection: Connection, tenant_id: int, ensemble_id: int, count: int, entry_id: int) -> None:
+    """ConflictError unless the entry added queries that are not all taken back yet."""
+    entry = find_entry(connection, tenant_id, ensemble_id, entry_id)
+    if entry is None:
+        raise NotFoundError(f"this budget has no entry {entry_id}: see its ledger")
+    left = entry["used"] + reversed_of(connection, tenant_id, entry_id)
+    if left * count >= 0 or abs(count) > abs(left):
+        fact = f"entry {entry_id} changed what is used by {entry['used']}, {left} of which are not reversed"
+        raise ConflictError(f"{fact}: a correction of {count} does not reverse it")

@@ -23,7 +23,6 @@ from sqlalchemy import (
     LargeBinary,
     Row,
     ScalarSelect,
-    Select,
     String,
     bindparam,
     func,
@@ -36,9 +35,9 @@ from sqlalchemy import (
 from app.db.engine import Follower, Guard, Guarded
 from app.db.ledger_tables import Account, Budget, EntryType, ReservationRow, State
 from app.db.tables import BIG_ID, AnyRow, UtcDateTime
-from app.ledger.balance import Correction, PeriodKeys
-from app.ledger.chain import ChainKey, Line, Tip
-from app.ledger.queries import entry_from
+from app.ledger.balance import Correction, PeriodKeys, period_keys
+from app.ledger.chain import ChainKey, Line, Owner, Tip
+from app.ledger.queries import entry_from, find_reservation
 
 TENANT = bindparam("tenant", type_=BIG_ID)
 ENSEMBLE = bindparam("ensemble", type_=BIG_ID)
@@ -206,23 +205,14 @@ class Taken:
     tip: Tip
 
 
-def look_at_budget(
-    connection: Connection, tenant_id: int, ensemble_id: int, keys: PeriodKeys, hold: bool
-) -> Tip | None:
-    """Where the chain of the present period's account ends; `hold` the account until the transaction ends."""
-    return _tip(connection, TIP_OF_BUDGET, {"tenant": tenant_id, "ensemble": ensemble_id, **asdict(keys)}, hold)
-
-
-def look_at_reservation(connection: Connection, tenant_id: int, reservation_id: UUID, hold: bool) -> Tip | None:
-    """The same of the account that a reservation was taken from."""
-    return _tip(connection, TIP_OF_RESERVATION, {"tenant": tenant_id, "reservation": reservation_id}, hold)
-
-
-def _tip(
-    connection: Connection, statement: Select[*tuple[Any, ...]], parameters: dict[str, object], hold: bool
-) -> Tip | None:
-    wanted = statement.with_for_update(of=Account) if hold else statement
-    row = connection.execute(wanted, parameters).one_or_none()
+def look(connection: Connection, tenant_id: int, owner: Owner, now: datetime, hold: bool = True) -> Tip | None:
+    """Where the chain of the owner's account ends; `hold`: nobody else writes until the transaction ends."""
+    given: dict[str, object]
+    if isinstance(owner, UUID):
+        statement, given = TIP_OF_RESERVATION, {"tenant": tenant_id, "reservation": owner}
+    else:
+        statement, given = TIP_OF_BUDGET, {"tenant": owner[0], "ensemble": owner[1], **asdict(period_keys(now))}
+    row = connection.execute(statement.with_for_update(of=Account) if hold else statement, given).one_or_none()
     return None if row is None else Tip(row.id, row.chain_number, row.chain_head or b"")
 
 
@@ -327,40 +317,7 @@ def renew_reservation(
     return connection.execute(statement).rowcount == 1
 
 
-def find_reservation(connection: Connection, tenant_id: int, reservation_id: UUID) -> AnyRow | None:
-    """The row (see `ReservationRow`), or None if the tenant has no such reservation."""
-    table = ReservationRow.__table__
-    statement = select(table).where(table.c.id == reservation_id, table.c.tenant_id == tenant_id)
-    return connection.execute(statement).one_or_none()
-
-
-def open_beside(connection: Connection, reservation_id: UUID) -> list[Row[UUID, int, int]]:
-    """(id, tenant_id, ensemble_id) of the open reservations that go beside a tenant's."""
-    statement = (
-        select(ReservationRow.id, ReservationRow.tenant_id, Account.ensemble_id)
-        .join(Account, Account.id == ReservationRow.account_id)
-        .where(ReservationRow.beside == reservation_id, ReservationRow.state == State.OPEN.value)
-    )
-    return list(connection.execute(statement).all())
-
-
 def go_beside(connection: Connection, before: UUID, after: UUID) -> None:
     """What went beside one reservation goes beside the one that follows it."""
     open_ones = (ReservationRow.beside == before) & (ReservationRow.state == State.OPEN.value)
     connection.execute(update(ReservationRow).where(open_ones).values(beside=after))
-
-
-def find_account_of(connection: Connection, account_id: int) -> AnyRow:
-    """The row (see `Account`) that a reservation was taken from."""
-    table = Account.__table__
-    return connection.execute(select(table).where(table.c.id == account_id)).one()
-
-
-def overdue_reservations(connection: Connection, now: datetime, limit: int) -> list[tuple[int, UUID]]:
-    """(tenant, reservation) of open reservations whose lease has passed, of all tenants."""
-    statement = (
-        select(ReservationRow.tenant_id, ReservationRow.id)
-        .where(ReservationRow.state == State.OPEN.value, ReservationRow.expires_at <= now)
-        .limit(limit)
-    )
-    return [(row.tenant_id, row.id) for row in connection.execute(statement)]

@@ -21,7 +21,7 @@ from app.db.tables import AnyRow, JobState, utc_now
 from app.ensembles import directory
 from app.ensembles.bindings import admit
 from app.errors import ConflictError, NotFoundError, OverloadedError, ReservationError
-from app.ledger import queries, steps
+from app.ledger import queries
 from app.ledger.balance import following
 from app.ledger.ledger import Ledger
 from app.settings import Settings
@@ -207,7 +207,9 @@ def settle_reservation(database: Database, ledger: Ledger, job: AnyRow) -> None:
         return
     known = job.reservation_id
     with database.reading() as connection:
-        while (row := steps.find_reservation(connection, job.tenant_id, known)) is not None and row.state != State.OPEN:
+        while (
+            row := queries.find_reservation(connection, job.tenant_id, known)
+        ) is not None and row.state != State.OPEN:
             known = following(known)
     if row is None:
         return

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from app.auth import queries
 from app.db.engine import Database
 from app.ensembles import directory
-from app.ledger.audit import COLUMNS, UsagePoint, ledger_csv, usage_series
+from app.ledger.audit import COLUMNS, Step, UsagePoint, ledger_csv, usage_series
 from app.ledger.ledger import Ledger
-from app.ledger.queries import Step
 from tests.app.conftest import Customer, new_customer
 from tests.app.ledger import CHAIN_KEY
 
