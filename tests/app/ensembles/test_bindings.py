@@ -16,7 +16,7 @@ from app.ensembles.bought import Allowance, EndpointLimit
 from app.errors import ConflictError, EndpointError
 from app.ledger.audit import check_ledger
 from app.ledger.ledger import Ledger
-from app.ledger.steps import open_beside
+from app.ledger.queries import open_beside
 from models.errors import QueryLimitError
 from tests.app.conftest import Customer, new_customer
 from tests.app.ledger import CHAIN_KEY
