@@ -104,35 +104,15 @@ class LocalSearchConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class VerificationConfig(Settings):
-    """Verified search: bisection of the weight path, fallbacks, and shrinking with the queries that are left.
+    """Verified search: up the cost-validity frontier until the black boxes agree, then other candidates.
 
-    cost_weights  the weights of the path, from cheap answers to robust ones
-    fallbacks     how many other candidates are asked where no level of the path holds
-    way_back      how much of an answer's change is kept on the straight way back to the record
-    steepness     the chance that all models agree is taken as the expected agreement to this power
-    patience      so many failed attempts to shrink an answer in a row end the attempts
-    plenty        with a higher limit than this, random directions are tried, and half of the limit may fail in a row
-    directions    how many random directions are looked at in each round
-    spreads       how far they turn aside: the length of the random step beside the unit step of the answer
-    kept          how much of the answer's distance is kept there
+    cost_weights  the weights that are gone through, from cheap answers to robust ones
+    fallbacks     how many other candidates are asked where no answer on the frontier holds
     """
 
     section: ClassVar[str] = "verification."
-    cost_weights: Positives = tuple(float(weight) for weight in np.geomspace(0.6, 0.004, 8))
+    cost_weights: Annotated[Positives, filled] = (0.03, 0.02, 0.01, 0.005, 0.002)
     fallbacks: Count = 6
-    way_back: Shares = (0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
-    steepness: NotNegative = 4.0
-    patience: Count = 4
-    plenty: Count = 20
-    directions: int = 32
-    spreads: Annotated[tuple[float, ...], filled] = (0.1, 0.25, 0.5, 1.0)
-    kept: Shares = (0.8, 0.9, 0.95, 0.98)
-
-    def __post_init__(self) -> None:
-        Settings.__post_init__(self)
-        even = self.directions > 0 and self.directions % len(self.kept) == 0
-        fact = f"verification.directions is {self.directions}"
-        require(even, f"{fact}; it must be a multiple of {len(self.kept)}, as many as `kept` has.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +149,6 @@ class SearchMethodConfig(Settings):
     use_ranker             only the most promising ends of paths are decoded and scored; without it, all are
     use_anchors            the ways to the anchors are candidates too
     use_linearised_steps   local search also moves all numbers at once
-    use_random_directions  shrinking also tries random directions, where queries are plenty
     use_fast_gradients     gradients of the surrogate by hand; without it, by autograd: the same up to rounding, slower
     certain                from this expected agreement on, an unverified record counts as already in the target class
     least_typicality       an answer that is less typical than this is not trusted
@@ -186,7 +165,6 @@ class SearchMethodConfig(Settings):
     use_ranker: bool = True
     use_anchors: bool = True
     use_linearised_steps: bool = True
-    use_random_directions: bool = True
     use_fast_gradients: bool = True
     certain: Share = 0.9
     least_typicality: Share = 0.05

@@ -22,7 +22,7 @@ from .candidates import Candidates, generate, generate_with_origin
 from .explanations import Answer, AsItIs, expects_enough, explanations
 from .local_search import count_changes
 from .scoring import LogitGradient
-from .selection import best_at_cost_weight, freeze_main_change, weight_path
+from .selection import best_at_cost_weight, freeze_main_change
 from .verification import TOLERANCE, verify
 
 
@@ -169,10 +169,9 @@ def _best_answer(
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
     if ensemble is None:
         return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
-    levels = weight_path(model, candidates, target, feasible, config.polish_rounds)
-    most_agreed = np.argsort(-candidates.agreement, axis=1, kind="stable")
-    fallbacks = candidates.take(most_agreed[:, : model.config.search.verification.fallbacks])
-    verified = verify(model, levels, fallbacks, target, feasible, ensemble, config.min_agreement, limit)
+    verified = verify(
+        model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds
+    )
     changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
     more = ~(verified.agreement <= known + TOLERANCE)
     better = changed & np.where(verified.queries > 0, more, _expects_more(verified.best, own))

@@ -1,4 +1,4 @@
-"""Choosing among candidates (paper, Algorithm 2): at one cost weight, along a path of them, and diverse answers."""
+"""Choosing among candidates (paper, Algorithm 2): at one cost weight, and diverse answers."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,21 +47,6 @@ def best_at_cost_weight(
     if polished is None:
         return candidates.take(order[:, :1])
     return polished.take(preference(polished).argmax(axis=1)[:, None])
-
-
-def weight_path(
-    model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet, rounds: int
-) -> Candidates:
-    """The best candidate at each cost weight of the path, by rising expected agreement: from cheap to robust (n, L)"""
-    path, penalty = np.array(model.config.search.verification.cost_weights), model.config.search.local.change_penalty
-    count, levels = len(candidates.cost), len(path)
-    cost_weights = np.tile(path, (count, 1))
-    choices = [objective(candidates, feasible.origin, weights, penalty).argmax(axis=1) for weights in cost_weights.T]
-    flat = candidates.take(np.stack(choices, axis=1)).flatten()
-    owner = np.repeat(np.arange(count), levels)
-    polished = polish(model, flat, target[owner], feasible.rows(owner), cost_weights.reshape(-1), rounds)
-    found = polished.unflatten(count)
-    return found.take(np.argsort(found.agreement, axis=1, kind="stable"))
 
 
 def freeze_main_change(

@@ -163,35 +163,15 @@ def test_the_models_are_not_asked_twice_about_the_same_record(tiny_model: Recour
     assert max(each.queries for each in explain(tiny_model, records, target, frozen, config, cards)) == 1
 
 
-def test_verified_search_is_cheaper_than_its_first_robust_rung(tiny_model: RecourseModel, loans_task: Task) -> None:
-    records, target = loans_task.test.records, other_class(loans_task.test.labels, 2)
-    costs = []
-    for limit in (3, 20):
-        config = SearchConfig(candidates=10, max_queries=limit, min_agreement=0.6)
-        found = explain(tiny_model, records, target, config=config, ensemble=Scorecards(loans_task.encoder))
-        costs.append(np.mean([each.counterfactuals[0].cost for each in found if each.status is Status.ROBUST]))
-    assert costs[1] < costs[0]
-
-
-def test_plenty_of_queries_make_answers_cheaper_within_the_limit_and_alone_as_among_others(
-    tiny_model: RecourseModel, loans_task: Task
-) -> None:
+def test_more_queries_never_change_an_answer_that_holds(tiny_model: RecourseModel, loans_task: Task) -> None:
     records, target = loans_task.test.records[:60], other_class(loans_task.test.labels[:60], 2)
-    few, many = (SearchConfig(candidates=10, max_queries=limit, min_agreement=0.6) for limit in (20, 60))
-    short, long = (
+    few, many = (
         explain(tiny_model, records, target, config=config, ensemble=Scorecards(loans_task.encoder))
-        for config in (few, many)
+        for config in (SearchConfig(candidates=10, max_queries=limit, min_agreement=0.6) for limit in (3, 50))
     )
-    assert 20 < max(each.queries for each in long) <= 60
-    robust = [row for row, each in enumerate(short) if each.status is Status.ROBUST]
-    costs = [np.mean([found[row].counterfactuals[0].cost for row in robust]) for found in (short, long)]
-    assert costs[1] < 0.99 * costs[0]
-    said = Scorecards(loans_task.encoder).predict_proba(answers_of([long[row] for row in robust], tiny_model))
-    assert (agreement(said, target[robust]) >= 0.6).all()
-    for row in robust[:3]:
-        one = slice(row, row + 1)
-        cards = Scorecards(loans_task.encoder)
-        assert explain(tiny_model, records[one], target[one], config=many, ensemble=cards) == [long[row]]
+    robust = [row for row, each in enumerate(few) if each.status is Status.ROBUST]
+    assert len(robust) >= 20 and [few[row] for row in robust] == [many[row] for row in robust]
+    assert sum(each.status is Status.ROBUST for each in many) >= len(robust)
 
 
 def test_several_answers_differ_in_what_they_change(loans_task: Task) -> None:
@@ -294,8 +274,7 @@ def test_the_search_works_without_a_part(loans_task: Task, part: str) -> None:
     search = replace(whole.config.search, **off)
     without = replace(whole, config=replace(whole.config, search=search))
     target = other_class(loans_task.test.labels[:30], 2)
-    queries = 25 if part == "use_random_directions" else 0
-    config = SearchConfig(candidates=8, cost_weight=0.001, min_expected_agreement=0.0, max_queries=queries)
+    config = SearchConfig(candidates=8, cost_weight=0.001, min_expected_agreement=0.0)
     found, fewer = (explain(each, records, target, None, config, Scorecards(encoder)) for each in (whole, without))
     assert sum(bool(answer.counterfactuals) for answer in fewer) >= 20
     if part == "use_fast_gradients":

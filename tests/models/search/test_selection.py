@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from models.arrays import Records
-from models.config import VerificationConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates, measure
-from models.search.selection import best_at_cost_weight, freeze_main_change, weight_path
+from models.search.selection import best_at_cost_weight, freeze_main_change
 from tests.fakes.plane import linear_model, plane
 from tests.models.tiny import feasible_by_schema
 
@@ -55,16 +54,6 @@ def test_polishing_keeps_above_the_least_what_has_reached_it(model: RecourseMode
     free, held = (chosen(model, weight=2.0, least=least, rounds=30) for least in (0.0, 0.5))
     assert free.tolist() == [0.0, 0.0]
     assert 3.0 <= held[0] < 3.1 and held[1] == 0.0
-
-
-def test_the_weight_path_rises_in_expected_agreement_and_in_cost(model: RecourseModel) -> None:
-    levels = weight_path(model, measured(model, NEAR, FAR), YES, feasible_by_schema(model.encoder, HOME), 30)
-    assert levels.cost.shape == (1, len(VerificationConfig().cost_weights))
-    assert (np.diff(levels.agreement[0]) >= 0).all() and (np.diff(levels.cost[0]) >= 0).all()
-    # At the optimum the slope of the agreement a is the cost weight: a (1 - a).
-    cheapest = min(VerificationConfig().cost_weights)
-    assert levels.cost[0, 0] == 0.0
-    assert levels.agreement[0, -1] * (1 - levels.agreement[0, -1]) == pytest.approx(cheapest, rel=0.2)
 
 
 def test_the_main_change_is_the_one_that_is_frozen(model: RecourseModel) -> None:

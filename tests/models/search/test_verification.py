@@ -1,19 +1,23 @@
 """Verified search against boundaries that are known: which questions are asked, in which order, and what is kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from models.arrays import Records
 from models.config import VerificationConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates, measure
-from models.search.verification import Verification, random_directions, verify
+from models.search.verification import Verification, verify
 from models.space.feasible import FeasibleSet
 from tests.fakes.plane import Boundary, linear_model, plane
 from tests.models.tiny import feasible_by_schema
 
 YES = np.ones(1, dtype=np.int64)
+PATH = VerificationConfig().cost_weights
+LOGITS = [float(np.log((1 + np.sqrt(1 - 4 * weight)) / (1 - np.sqrt(1 - 4 * weight)))) for weight in PATH]
+FRONTIER = [min(3.0 + logit, 9.0) for logit in LOGITS]
+"""Where the surrogate's answers lie: the slope a (1 - a) of its agreement a = sigmoid(x - 3) is the cost weight."""
 
 
 @pytest.fixture(scope="module")
@@ -37,39 +41,50 @@ def beyond(least: float) -> Boundary:
 
 
 def verified(
-    model: RecourseModel, levels: Candidates, fallbacks: Candidates, boxes: Boundary, limit: int, wanted: float = 1.0
+    model: RecourseModel, some: Candidates, boxes: Boundary, limit: int, wanted: float = 1.0, rounds: int = 30
 ) -> Verification:
-    return verify(model, levels, fallbacks, YES, at_home(model), boxes, wanted, np.array([limit]))
+    return verify(model, some, YES, at_home(model), boxes, wanted, np.array([limit]), rounds)
 
 
-@pytest.mark.parametrize(
-    ("least", "asked", "found"),
-    [
-        (0.5, [4, 2, 1], 1),
-        (2.5, [4, 2, 3], 3),
-        (3.5, [4, 2, 3], 4),
-        (4.5, [4, 6, 5], 5),
-        (6.5, [4, 6, 7], 7),
-    ],
-)
-def test_the_levels_are_halved_down_to_the_cheapest_that_holds(
-    model: RecourseModel, least: float, asked: list[int], found: int
-) -> None:
-    levels = candidates(model, *((float(x), 0.0) for x in range(1, 8)))
+@pytest.mark.parametrize(("least", "asked"), [(5.0, 1), (6.6, 2), (7.2, 3), (8.0, 4), (9.0, 5)])
+def test_the_answer_goes_up_the_frontier_until_it_holds(model: RecourseModel, least: float, asked: int) -> None:
     boxes = beyond(least)
-    answer = verified(model, levels, candidates(model, (9.0, 0.0)), boxes, limit=3)
-    assert boxes.records[:, 0].tolist() == asked
-    assert answer.found.tolist() == [True] and answer.best.records[0, 0].tolist() == [found, 0.0]
-    assert answer.queries.tolist() == answer.charged.tolist() == [3] and answer.agreement.tolist() == [1.0]
+    answer = verified(model, candidates(model, (4.0, 0.0)), boxes, limit=9)
+    assert boxes.records[:, 0] == pytest.approx(FRONTIER[:asked], abs=0.15)
+    assert answer.found.tolist() == [True] and answer.best.records[0, 0, 0] == boxes.records[-1, 0]
+    assert answer.queries.tolist() == answer.charged.tolist() == [asked] and answer.agreement.tolist() == [1.0]
 
 
-def test_where_no_level_holds_the_others_are_asked_the_most_robust_first(model: RecourseModel) -> None:
-    levels = candidates(model, (1.0, 0.0), (2.0, 0.0), (3.0, 0.0))
-    fallbacks = candidates(model, (5.0, 1.0), (7.0, 1.0), (6.0, 1.0), (8.0, 1.0))
-    boxes = Boundary(lambda records: (records[:, 0] > 4) & (records[:, 0] < 6.5))
-    answer = verified(model, levels, fallbacks, boxes, limit=5)
-    assert boxes.records[:, 0].tolist() == [2, 3, 8, 7, 6]
-    assert answer.found.tolist() == [True] and answer.best.records[0, 0].tolist() == [6.0, 1.0]
+def test_an_answer_that_holds_is_not_made_cheaper(model: RecourseModel) -> None:
+    """One model accepts from x = 1 on: the answer stays where the surrogate is sure, and nothing more is asked."""
+    boxes = beyond(1.0)
+    answer = verified(model, candidates(model, (4.0, 0.0)), boxes, limit=50)
+    assert answer.queries.tolist() == [1] and answer.best.records[0, 0, 0] == pytest.approx(FRONTIER[0], abs=0.15)
+
+
+def test_more_queries_never_change_an_answer_that_holds(model: RecourseModel) -> None:
+    few, many = (verified(model, candidates(model, (4.0, 0.0)), beyond(7.2), limit) for limit in (3, 50))
+    assert few.best.records.tolist() == many.best.records.tolist()
+
+
+def test_where_the_path_fails_the_others_are_asked_the_most_robust_first(model: RecourseModel) -> None:
+    """Without local search the path goes through the best of the candidates at each weight: 6, 7 and 8."""
+    some = candidates(model, (4.0, 1.0), (7.0, 1.0), (5.0, 1.0), (6.0, 1.0), (8.0, 1.0))
+    boxes = Boundary(lambda records: (records[:, 0] > 4.5) & (records[:, 0] < 5.5))
+    answer = verified(model, some, boxes, limit=9, rounds=0)
+    asked = boxes.records[:, 0].tolist()
+    assert asked == [6.0, 7.0, 8.0, 5.0], "no record is asked about twice"
+    assert answer.queries.tolist() == [4]
+    assert answer.found.tolist() == [True] and answer.best.records[0, 0].tolist() == [5.0, 1.0]
+
+
+def test_no_more_others_are_asked_than_the_configuration_says(model: RecourseModel) -> None:
+    nobody, some = beyond(99.0), candidates(model, *((float(x), 0.0) for x in range(1, 10)))
+    search = replace(model.config.search, verification=VerificationConfig(cost_weights=(0.03,), fallbacks=2))
+    few = replace(model, config=replace(model.config, search=search))
+    answer = verified(few, some, nobody, limit=50, rounds=0)
+    assert nobody.records[:, 0].tolist()[-2:] in ([9.0, 8.0], [8.0, 7.0]) and answer.queries[0] <= 3
+    assert answer.found.tolist() == [False]
 
 
 def test_where_nothing_holds_the_best_share_of_votes_is_kept(model: RecourseModel) -> None:
@@ -79,50 +94,23 @@ def test_where_nothing_holds_the_best_share_of_votes_is_kept(model: RecourseMode
         lambda records: records[:, 0] <= 2,
         lambda records: records[:, 1] > 9,
     ]
-    levels = candidates(model, (1.0, 0.0), (2.0, 0.0), (3.0, 0.0))
-    answer = verified(model, levels, candidates(model, (4.0, 0.0)), Boundary(*accepts), limit=9)
+    some = candidates(model, (1.0, 0.0), (2.0, 0.0), (3.0, 0.0))
+    answer = verified(model, some, Boundary(*accepts), limit=9, rounds=0)
     assert answer.found.tolist() == [False] and answer.best.records[0, 0, 0] == 2
     assert answer.agreement.tolist() == pytest.approx([2 / 3]) and answer.votes[:, 0].tolist() == [True, True, False]
 
 
 def test_no_record_asks_more_than_its_own_limit_and_none_without_queries_asks(model: RecourseModel) -> None:
     count, limit = 3, np.array([0, 2, 9])
-    levels = measure(
-        model, np.tile([[[4.0, 0.0], [6.0, 0.0]]], (count, 1, 1)), np.repeat(YES, count), np.zeros((count, 2))
-    )
-    boxes = beyond(3.0)
-    answer = verify(model, levels, levels, np.repeat(YES, count), at_home(model, count), boxes, 1.0, limit)
-    assert (answer.queries <= limit).all() and answer.queries.sum() == len(boxes.records)
-    assert answer.found.tolist() == [False, True, True] and np.isnan(answer.agreement[0])
+    some = measure(model, np.tile([[[4.0, 0.0], [6.0, 0.0]]], (count, 1, 1)), np.repeat(YES, count), np.zeros((count, 2)))
+    boxes = beyond(7.2)
+    answer = verify(model, some, np.repeat(YES, count), at_home(model, count), boxes, 1.0, limit, 30)
+    assert answer.queries.tolist() == [0, 2, 3] and len(boxes.records) == 5
+    assert answer.found.tolist() == [False, False, True] and np.isnan(answer.agreement[0])
+    assert answer.best.records[0, 0, 0] == pytest.approx(FRONTIER[0], abs=0.15)
 
 
-def test_what_is_left_of_the_queries_shrinks_the_answer_towards_the_boundary(model: RecourseModel) -> None:
-    start, least = 6.0, 5.0
-    levels = candidates(model, (start, 2.0))
-    boxes = beyond(least)
-    answer = verified(model, levels, candidates(model, (9.0, 0.0)), boxes, limit=12)
-    assert least <= answer.best.records[0, 0, 0] < 5.5 and answer.best.cost[0, 0] < 0.9 * levels.cost[0, 0]
-    assert (boxes.records[1:, 0] < start).any() and answer.queries[0] <= 12
-
-
-def test_plenty_of_queries_find_the_nearest_point_where_the_surrogate_errs(model: RecourseModel) -> None:
-    """The boxes want x + y >= 4, which the surrogate does not know: from (4, 0) the nearest lies aside, at (2, 2)."""
-    slanted = Boundary(lambda records: records.sum(axis=1) >= 4)
-    few, plenty = (
-        verified(model, candidates(model, (4.0, 0.0)), candidates(model, (9.0, 0.0)), slanted, limit)
-        for limit in (20, 200)
-    )
-    assert few.best.cost[0, 0] == 4.0
-    assert np.sqrt(8) <= plenty.best.cost[0, 0] < 1.1 * np.sqrt(8)
-    assert plenty.best.records[0, 0].sum() >= 4 and plenty.queries[0] <= 200
-
-
-def test_other_directions_are_nearer_by_the_shares_that_are_kept(model: RecourseModel) -> None:
-    best = candidates(model, (4.0, 3.0))
-    aside = random_directions(model, best, YES, at_home(model), np.random.default_rng(0))
-    shares: NDArray[np.float64] = aside.cost[0] / 5.0
-    config = VerificationConfig()
-    np.testing.assert_allclose(shares, np.repeat(config.kept, config.directions // len(config.kept)), atol=1e-5)
-    directions: Records = aside.records[0] / np.linalg.norm(aside.records[0], axis=1, keepdims=True)
-    along = directions @ [0.8, 0.6]
-    assert along.min() < 0.9 < 0.99 < along.max()
+def test_what_half_of_the_models_accept_is_enough_where_half_is_asked_for(model: RecourseModel) -> None:
+    boxes = Boundary(lambda records: records[:, 0] >= 1, lambda records: records[:, 0] >= 99)
+    answer = verified(model, candidates(model, (4.0, 0.0)), boxes, limit=9, wanted=0.5)
+    assert answer.found.tolist() == [True] and answer.queries.tolist() == [1]
