@@ -122,7 +122,7 @@ def test_the_keyboard_is_enough(page: Page, house: House) -> None:
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     reached = set()
-    for _ in range(6):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.tagName"))
         assert page.evaluate(FOCUS_IS_SEEN), page.evaluate("document.activeElement.outerHTML")
