@@ -87,6 +87,9 @@ class LocalSearchConfig(Settings):
     shown_cost_weight  the cost weight at which they are ranked
     step_logits        a linearised step goes to the best of the distances that would bring the logit to these
     step_shares        and makes so much of the way there: the gradient may bend
+    sparse_starts      where only so many features may change, so many candidates are taken down to their most useful
+                       changes; from the best of them
+    sparse_rounds      local search goes so many rounds, at least
     """
 
     section: ClassVar[str] = "local."
@@ -100,6 +103,8 @@ class LocalSearchConfig(Settings):
     shown_cost_weight: Positive = 0.3
     step_logits: Annotated[tuple[float, ...], filled] = tuple(float(logit) for logit in range(-2, 10))
     step_shares: Shares = (0.5, 1.0)
+    sparse_starts: Size = 16
+    sparse_rounds: Size = 8
 
 
 @dataclass(frozen=True, slots=True)

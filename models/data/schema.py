@@ -230,11 +230,15 @@ JSON_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The features in the order of the record matrix, and the classes in the order of the probabilities."""
+    """The features in the order of the record matrix, and the classes in the order of the probabilities.
+
+    max_changes: an answer changes so many features at the most, unless a request says otherwise; None: no limit
+    """
 
     features: tuple[Feature, ...]
     label: str
     classes: tuple[str, ...]
+    max_changes: int | None = None
 
     def __post_init__(self) -> None:
         names = [feature.name for feature in self.features]
@@ -262,12 +266,15 @@ class Schema:
         for name, changes in override_table(overrides).items():
             position = self.index(name)
             changed[position] = override_feature(changed[position], changes)
-        return replace(self, features=tuple(changed))
+        most = read_most_changes(overrides) if "max_changes" in overrides else self.max_changes
+        return replace(self, features=tuple(changed), max_changes=most)
 
     def to_json(self) -> dict[str, object]:
         """A plain dict that json.dumps takes and `from_json` reads back unchanged."""
         features = [feature.to_json() for feature in self.features]
-        return {"version": JSON_VERSION, "label": self.label, "classes": list(self.classes), "features": features}
+        limit = {} if self.max_changes is None else {"max_changes": self.max_changes}
+        whole = {"version": JSON_VERSION, "label": self.label, "classes": list(self.classes), "features": features}
+        return whole | limit
 
     @classmethod
     def from_json(cls, document: Mapping[str, object]) -> "Schema":
@@ -278,12 +285,22 @@ class Schema:
         if not isinstance(features, list):
             raise SchemaError("A schema document needs a list 'features'.")
         parsed = tuple(parse_feature(read_mapping(entry, "an entry of 'features'")) for entry in features)
-        return cls(parsed, read_text(document, "label", "the schema"), read_texts(document, "classes", "the schema"))
+        label, classes = read_text(document, "label", "the schema"), read_texts(document, "classes", "the schema")
+        return cls(parsed, label, classes, read_most_changes(document))
 
 
 def override_table(overrides: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
     """The overrides of each feature, by its name; the names and the keys are not checked yet."""
-    if unknown := sorted(set(overrides) - {"features"}):
-        raise SchemaError(f"Overrides have the unknown key '{unknown[0]}'; the only one is 'features'.")
+    if unknown := sorted(set(overrides) - {"features", "max_changes"}):
+        raise SchemaError(f"Overrides have the unknown key '{unknown[0]}'; they have 'features' and 'max_changes'.")
     table = read_mapping(overrides.get("features", {}), "'features' of the overrides")
     return {name: read_mapping(changes, f"the override of '{name}'") for name, changes in table.items()}
+
+
+def read_most_changes(document: Mapping[str, object]) -> int | None:
+    """How many features an answer may change, by a schema or its overrides; None: no limit"""
+    most = document.get("max_changes")
+    if most is not None and (type(most) is not int or most < 1):
+        fact = f"'max_changes' is {most!r}"
+        raise SchemaError(f"{fact}; it must be a whole number of at least 1, or null for no limit.")
+    return most

@@ -33,7 +33,10 @@ Endpoints = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """c candidates for each of n records: records (n, c, F), points (n, c, D); cost, agreement, density (n, c)."""
+    """c candidates for each of n records: records (n, c, F), points (n, c, D); cost, agreement, density (n, c).
+
+    The cost is the distance from the record, each feature by its weight.
+    """
 
     records: Records
     points: Encoded
@@ -74,24 +77,30 @@ class Candidates:
         return self.records, self.points, self.cost, self.agreement, self.density
 
 
-def measure(model: RecourseModel, records: Records, target: Targets, origin: Encoded) -> Candidates:
-    """records (n, c, F) decoded, target (n,), origin (n, D) -> the candidates as they are reported: encoded again"""
+def measure(
+    model: RecourseModel, records: Records, target: Targets, feasible: FeasibleSet, origin: Encoded | None = None
+) -> Candidates:
+    """records (n, c, F) decoded, target (n,) -> the candidates as they are reported: encoded again
+
+    origin (n, D): the encoded feasible.origin, where it is known already
+    """
     points, each = _points(model, records), records.shape[1]
-    return _candidates(records, points, origin, score_points(model, points, np.repeat(target, each)))
+    scores = score_points(model, points, np.repeat(target, each))
+    return _candidates(model.encoder, records, points, feasible, origin, scores)
 
 
 def measure_few(
-    model: RecourseModel, records: Records, target: Targets, origin: Encoded
+    model: RecourseModel, records: Records, target: Targets, feasible: FeasibleSet, origin: Encoded | None = None
 ) -> tuple[Candidates, LogitGradient | None]:
     """As `measure`; for few candidates with the gradients at the n * c points, those of one record beside each other
 
     Local search wants them next. For few they cost next to nothing; for many, most would not be used.
     """
     if len(records) * records.shape[1] > AHEAD:
-        return measure(model, records, target, origin), None
+        return measure(model, records, target, feasible, origin), None
     points, each = _points(model, records), records.shape[1]
     scores, gradients = score_with_gradients(model, points, np.repeat(target, each))
-    return _candidates(records, points, origin, scores), gradients
+    return _candidates(model.encoder, records, points, feasible, origin, scores), gradients
 
 
 def _points(model: RecourseModel, records: Records) -> Encoded:
@@ -99,15 +108,27 @@ def _points(model: RecourseModel, records: Records) -> Encoded:
     return model.encoder.encode(records.reshape(-1, records.shape[2]))
 
 
-def _candidates(records: Records, points: Encoded, origin: Encoded, scores: Scores) -> Candidates:
+def _candidates(
+    encoder: Encoder, records: Records, points: Encoded, feasible: FeasibleSet, origin: Encoded | None, scores: Scores
+) -> Candidates:
     shape = records.shape[:2]
+    start = np.repeat(encoder.encode(feasible.origin) if origin is None else origin, shape[1], axis=0)
+    hard = 1.0 if feasible.weights is None else np.repeat(column_weights(encoder, feasible), shape[1], axis=0)
     return Candidates(
         records,
         points.reshape(*shape, points.shape[1]),
-        cost(points, np.repeat(origin, shape[1], axis=0)).reshape(shape),
+        cost(points * hard, start * hard).reshape(shape),
         scores.agreement.reshape(shape),
         scores.density.reshape(shape),
     )
+
+
+def column_weights(encoder: Encoder, feasible: FeasibleSet) -> Floats:
+    """The weight of each encoded column (n, D), that of its feature"""
+    if feasible.weights is None:
+        return np.ones((len(feasible), encoder.width))
+    weights: Floats = feasible.weights[:, encoder.feature_of_column]
+    return weights
 
 
 def generate(
@@ -135,7 +156,7 @@ def score_endpoints(
 ) -> Candidates:
     """What points (n, c, D) stand for, measured; with cost_weight (n,) only the most promising, if there is a ranker"""
     landed = _landed(model, points, target, feasible, cost_weight)
-    return measure(model, landed, target, model.encoder.encode(feasible.origin))
+    return measure(model, landed, target, feasible)
 
 
 def generate_with_origin(
@@ -153,7 +174,7 @@ def generate_with_origin(
     points = endpoints(model, target, feasible, count, seed)
     landed = _landed(model, points, target, feasible, cost_weight)
     everyone = np.concatenate([landed, feasible.origin[:, None]], axis=1)
-    measured, gradients = measure_few(model, everyone, target, model.encoder.encode(feasible.origin))
+    measured, gradients = measure_few(model, everyone, target, feasible)
     if gradients is not None:
         gradients = gradients.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
     return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], gradients

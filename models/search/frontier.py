@@ -35,7 +35,7 @@ def measure_frontier(model: RecourseModel, split: Labelled, seed: int) -> tuple[
     for weight in config.cost_weights:
         weights = np.full(len(rows), weight)
         candidates = score_endpoints(model, ends, target, feasible, weights)
-        best = objective(candidates, feasible.origin, weights, penalty).argmax(axis=1)[:, None]
+        best = objective(candidates, feasible, weights, penalty).argmax(axis=1)[:, None]
         answer = polish(model, candidates.take(best), target, feasible, weights, config.rounds)
         points.append(FrontierPoint(weight, float(answer.cost.mean()), float(answer.agreement.mean())))
     return tuple(points)

@@ -5,6 +5,8 @@ one feature: back to the applicant's own value, part of the way back, a little f
 ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, with the best
 moves of several features together and with linearised steps of all numbers at once; the best of all is taken where it
 gains. This is what shrinks an answer: features whose change is not needed go back.
+
+Where only so many features may change, an answer that changes more counts for nothing (`sparse_candidates`).
 """
 
 import numpy as np
@@ -15,22 +17,23 @@ from ..model import RecourseModel
 from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure, measure_few
-from .moves import MoveContext, MoveSet, effects, permitted, proposals, same
+from .moves import MoveContext, MoveSet, changed_features, effects, permitted, proposals, same
 from .scoring import LogitGradient, score_with_gradients
 
 
-def objective(candidates: Candidates, origin: Records, cost_weight: Floats, change_penalty: float) -> Floats:
-    """Expected agreement - cost_weight * cost - change_penalty * changed features.
+def objective(candidates: Candidates, feasible: FeasibleSet, cost_weight: Floats, change_penalty: float) -> Floats:
+    """Expected agreement - cost_weight * cost - change_penalty * changed features; -inf where too many are changed.
 
-    origin (n, F), cost_weight (n,) -> (n, c)
+    n records, cost_weight (n,) -> (n, c)
     """
-    changed = count_changes(candidates.records, origin[:, None])
-    return candidates.agreement - cost_weight[:, None] * candidates.cost - change_penalty * changed
+    changed = count_changes(candidates.records, feasible.origin[:, None])
+    value: Floats = candidates.agreement - cost_weight[:, None] * candidates.cost - change_penalty * changed
+    return value if feasible.most is None else np.where(changed <= feasible.most[:, None], value, -np.inf)
 
 
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
     """How many features differ, missing equal to missing.   (..., F), (..., F) -> (...)"""
-    return np.asarray(np.count_nonzero(~same(records, origin), axis=-1))
+    return np.asarray(np.count_nonzero(changed_features(records, origin), axis=-1))
 
 
 def polish(
@@ -56,10 +59,10 @@ def polish(
             break
         rows, wanted, paid = current.take_rows(active), target[active], cost_weight[active]
         moves = _best_moves(model, context, rows, wanted, paid, known)
-        moved, ahead = _measured(model, moves, wanted, context.origin_point, last=turn + 1 == rounds)
-        before = objective(rows, context.origin, paid, config.change_penalty)
+        moved, ahead = _measured(model, moves, wanted, context, last=turn + 1 == rounds)
+        before = objective(rows, context.feasible, paid, config.change_penalty)
         sinks = (moved.agreement < min_expected_agreement) & (rows.agreement >= min_expected_agreement)
-        after = np.where(sinks, -np.inf, objective(moved, context.origin, paid, config.change_penalty))
+        after = np.where(sinks, -np.inf, objective(moved, context.feasible, paid, config.change_penalty))
         best = after.argmax(axis=1)
         gains = np.flatnonzero(after[np.arange(len(best)), best] > before[:, 0] + config.least_gain)
         active, best = active[gains], best[gains]
@@ -70,10 +73,12 @@ def polish(
 
 
 def _measured(
-    model: RecourseModel, records: Records, target: Targets, origin: Encoded, last: bool
+    model: RecourseModel, records: Records, target: Targets, context: MoveContext, last: bool
 ) -> tuple[Candidates, LogitGradient | None]:
     """The moves (n, c, F) measured; for few records with the gradients there, which save the next round a pass."""
-    return (measure(model, records, target, origin), None) if last else measure_few(model, records, target, origin)
+    if last:
+        return measure(model, records, target, context.feasible, context.origin_point), None
+    return measure_few(model, records, target, context.feasible, context.origin_point)
 
 
 def moves_of(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
@@ -84,7 +89,7 @@ def moves_of(model: RecourseModel, best: Candidates, target: Targets, feasible: 
     gradients = score_with_gradients(model, best.points[:, 0], target)[1]
     values, estimate = _ranked(model, context, best, cost_weight, gradients)
     moves = _alone(context.moves, best.records[:, 0], values, estimate, config.shown)
-    return measure(model, moves, target, context.origin_point)
+    return measure(model, moves, target, feasible, context.origin_point)
 
 
 def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
@@ -104,7 +109,7 @@ def best_of_each_feature(model: RecourseModel, best: Candidates, target: Targets
     moved = np.repeat(best.records, len(features), axis=1)
     better = np.where(np.isfinite(estimate[row, move]), values[row, move], best.records[:, 0, features])
     moved[row, position, features] = better
-    return measure(model, moved, target, context.origin_point)
+    return measure(model, moved, target, feasible, context.origin_point)
 
 
 def _best_moves(
@@ -119,12 +124,14 @@ def _best_moves(
     gradients = known or score_with_gradients(model, rows.points[:, 0], target)[1]
     values, estimate = _ranked(model, context, rows, cost_weight, gradients)
     current, standing = rows.records[:, 0], rows.agreement[:, 0] - cost_weight * rows.cost[:, 0]
-    alone = _alone(context.moves, current, values, estimate, context.config.scored)
-    together = _together(context, current, values, estimate, standing)
+    room, changed = _room(context, current), changed_features(current, context.feasible.origin)
+    fits = changed[:, context.moves.feature] | (room > 0)[:, None]
+    alone = _alone(context.moves, current, values, np.where(fits, estimate, -np.inf), context.config.scored)
+    together = _together(context, current, values, estimate, standing, changed, room)
     moves = [alone, together]
     if model.config.search.use_linearised_steps:
         at, paid = rows.points[:, 0], rows.cost[:, 0]
-        moves.append(linearised_steps(model.encoder, context, current, at, paid, gradients, cost_weight))
+        moves.append(linearised_steps(model.encoder, context, current, at, paid, gradients, cost_weight, room))
     return np.concatenate(moves, axis=1)
 
 
@@ -142,6 +149,13 @@ def _ranked(
     return values, np.where(permitted(context, values, here), estimate, -np.inf)
 
 
+def _room(context: MoveContext, current: Records) -> NDArray[np.intp]:
+    """How many more features of current (n, F) may change (n,)"""
+    if context.feasible.most is None:
+        return np.full(len(current), current.shape[1])
+    return context.feasible.most - count_changes(current, context.feasible.origin)
+
+
 def _alone(moves: MoveSet, current: Records, values: Records, estimate: Floats, most: int) -> Records:
     """current (n, F), values and estimate (n, M) of each move -> the best moves, `most` at the most (n, s, F)"""
     count = min(most, estimate.shape[1])
@@ -153,20 +167,37 @@ def _alone(moves: MoveSet, current: Records, values: Records, estimate: Floats, 
     return moved
 
 
-def _together(context: MoveContext, current: Records, values: Records, estimate: Floats, standing: Floats) -> Records:
-    """The best moves of the most promising features at once (n, len(together), F); standing (n,) is to be beaten"""
+def _together(
+    context: MoveContext,
+    current: Records,
+    values: Records,
+    estimate: Floats,
+    standing: Floats,
+    changed: NDArray[np.bool_],
+    room: NDArray[np.intp],
+) -> Records:
+    """The best moves of the most promising features at once (n, len(together), F); standing (n,) is to be beaten
+
+    Of features that are not changed yet (n, F), only the `room` (n,) best.
+    """
     moves, counts = context.moves, np.array(context.config.together)
     each, features = estimate[:, moves.of], moves.features
     best = each.argmax(axis=2)
     row, position = np.arange(len(current))[:, None], np.arange(len(features))
     gain = each[row, position, best] - standing[:, None]
-    rank = np.argsort(np.argsort(-gain, axis=1, kind="stable"), axis=1, kind="stable")
+    rank = _rank(gain)
     rank = np.where(gain > 0, rank, counts.max())
-    taken = rank[:, None] < counts[:, None]
+    new = ~changed[:, features]
+    taken = (rank[:, None] < counts[:, None]) & (~new | (_rank(np.where(new, gain, -np.inf)) < room[:, None]))[:, None]
     moved = np.repeat(current[:, None], len(counts), axis=1)
-    new = values[row, moves.of[position, best]][:, None]
-    moved[:, :, features] = np.where(taken, new, current[:, None, features])
+    moved[:, :, features] = np.where(taken, values[row, moves.of[position, best]][:, None], current[:, None, features])
     return moved
+
+
+def _rank(values: Floats) -> NDArray[np.intp]:
+    """values (n, P) -> the place of each, 0 for the largest"""
+    rank: NDArray[np.intp] = np.argsort(np.argsort(-values, axis=1, kind="stable"), axis=1, kind="stable")
+    return rank
 
 
 FLAT = 1e-12
@@ -181,11 +212,12 @@ def linearised_steps(
     paid: Floats,
     gradients: LogitGradient,
     cost_weight: Floats,
+    room: NDArray[np.intp],
 ) -> Records:
     """current (n, F) at points (n, D), whose cost is paid (n,) -> where the steps lead (n, 2 * s, F), within the limits
 
     s is the number of `step_shares`. Half of the steps move the numbers that are changed already, half all that may
-    change. The logit of the agreement is taken to be linear, so the nearest point that reaches a logit lies along its
+    change: of those that are not changed, the `room` (n,) steepest. The logit of the agreement is taken to be linear, so the nearest point that reaches a logit lies along its
     gradient from the origin: the first-order search for the nearest point of a limit state (Hasofer and Lind).
     """
     moves, shares = context.moves, np.array(context.config.step_shares)
@@ -197,7 +229,8 @@ def linearised_steps(
     here, spot = current.take(numbers, axis=1), at.take(columns, axis=1)
     origin, slope = context.origin_point.take(columns, axis=1), gradients.gradient.take(columns, axis=1)
     free = context.opened.take(chosen, axis=1) & ~np.isnan(here)
-    masks = np.stack([free & (spot != origin), free], axis=1)
+    moved, steep = spot != origin, np.where(free & (spot == origin), np.abs(slope), -np.inf)
+    masks = np.stack([free & moved, free & (moved | (_rank(steep) < room[:, None]))], axis=1)
     logits = np.array(context.config.step_logits)
     far = _distance(masks, slope[:, None], (origin - spot)[:, None], gradients.logit, paid, cost_weight, logits)
     way = (origin - spot)[:, None] + far * slope[:, None]

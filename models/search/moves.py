@@ -94,8 +94,10 @@ def _moves_by_feature(columns: NDArray[np.intp], features: NDArray[np.intp]) -> 
 
 @dataclass(frozen=True, eq=False)
 class MoveContext:
-    """What stays the same for n records during local search: origin (n, F), origin_point (n, D); of each move (n, M):
+    """What stays the same for n records during local search: what they may become, origin_point (n, D); of each move
+    (n, M):
 
+    weight         of its feature in the squared cost
     origin_value   the applicant's value, and origin_filled the number that stands for it
     lower          the least and upper the largest number allowed
     opened         whether the constraints allow the move, save for a number's limits
@@ -103,8 +105,9 @@ class MoveContext:
 
     moves: MoveSet
     config: LocalSearchConfig
-    origin: Records
+    feasible: FeasibleSet
     origin_point: Encoded
+    weight: Floats
     origin_value: Records
     origin_filled: Records
     lower: Records
@@ -120,11 +123,12 @@ class MoveContext:
         opened = feasible.movable[:, j] & np.where(moves.back, feasible.own_fits()[:, j], listed)
         filled = np.where(np.isnan(origin_value), encoder.fill[j], origin_value)
         point, lower, upper = encoder.encode(feasible.origin), feasible.lower[:, j], feasible.upper[:, j]
-        return cls(moves, config, feasible.origin, point, origin_value, filled, lower, upper, opened)
+        weight = np.ones(opened.shape) if feasible.weights is None else feasible.weights[:, j] ** 2
+        return cls(moves, config, feasible, point, weight, origin_value, filled, lower, upper, opened)
 
     def rows(self, rows: NDArray[np.intp]) -> "MoveContext":
         parts: dict[str, Any] = {name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
-        return replace(self, **parts)
+        return replace(self, feasible=self.feasible.rows(rows), **parts)
 
 
 def proposals(encoder: Encoder, context: MoveContext, here: Records) -> Records:
@@ -153,6 +157,11 @@ def same(values: Records, others: Records) -> NDArray[np.bool_]:
     return equal
 
 
+def changed_features(records: Records, origin: Records) -> NDArray[np.bool_]:
+    """Which features differ.   (..., F), (..., F) -> (..., F)"""
+    return ~same(records, origin)
+
+
 def effects(
     encoder: Encoder, context: MoveContext, values: Records, at: Encoded, gradient: Encoded
 ) -> tuple[Floats, Floats]:
@@ -166,11 +175,11 @@ def effects(
     shift, squared = _column_effect(new, at[:, first], origin_point, gradient[:, first])
     paired = first != second
     if not paired.any():
-        return shift, squared
+        return shift, squared * context.weight
     origin_point = context.origin_point[:, second]
     other = np.where(moves.back, origin_point, moves.sine)
     more, wider = _column_effect(other, at[:, second], origin_point, gradient[:, second])
-    return shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
+    return shift + np.where(paired, more, 0.0), (squared + np.where(paired, wider, 0.0)) * context.weight
 
 
 def _column_effect(new: Floats, old: Floats, origin_point: Floats, slope: Floats) -> tuple[Floats, Floats]:

@@ -9,6 +9,7 @@ from ..space.feasible import FeasibleSet
 from .candidates import Candidates
 from .local_search import objective, polish
 from .scoring import LogitGradient
+from .sparse import sparse_candidates
 
 REACHED = 1e3
 """No objective is as large: a candidate of enough agreement comes before every other one."""
@@ -33,9 +34,13 @@ def best_at_cost_weight(
 
     def preference(some: Candidates) -> Floats:
         """(n, c): the objective, with what has enough agreement before what has not"""
-        value = objective(some, feasible.origin, cost_weight, model.config.search.local.change_penalty)
+        value = objective(some, feasible, cost_weight, local.change_penalty)
         return value + REACHED * (some.agreement >= min_expected_agreement)
 
+    local = model.config.search.local
+    if feasible.most is not None:
+        candidates, gradients = sparse_candidates(model, candidates, target, feasible, cost_weight), None
+        rounds = max(rounds, local.sparse_rounds) if rounds else 0
     order = np.argsort(-preference(candidates), axis=1, kind="stable")
     polished: Candidates | None = None
     for position in range(min(starts, order.shape[1])):

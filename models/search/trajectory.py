@@ -34,7 +34,7 @@ def trace(
     polished = _polishing(model, flow[:, -1], answers)
     way = np.concatenate([feasible.origin[:, None], flow, polished], axis=1)
     stages = [Stage.RECORD, *[Stage.FLOW] * flow.shape[1], *[Stage.LOCAL_SEARCH] * polished.shape[1]]
-    measured = measure(model, way, target, model.encoder.encode(feasible.origin))
+    measured = measure(model, way, target, feasible)
     return [_points(model, measured, row, stages) for row in range(len(way))]
 
 

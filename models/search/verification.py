@@ -18,6 +18,7 @@ from ..space.feasible import FeasibleSet
 from .candidates import Candidates
 from .local_search import count_changes
 from .selection import best_at_cost_weight
+from .sparse import sparse_candidates
 
 TOLERANCE = 1e-9
 """Shares of votes that differ by less are equal."""
@@ -54,9 +55,18 @@ def verify(
         if not len(rows):
             return search
         search.ask(rows, answer(rows, weight))
-    most_agreed = np.argsort(-candidates.agreement, axis=1, kind="stable")
-    search.try_in_turn(candidates.take(most_agreed[:, : config.fallbacks]))
+    rows = np.flatnonzero(search.open)
+    if len(rows):
+        search.try_in_turn(rows, _most_agreed(model, candidates.take_rows(rows), target[rows], feasible.rows(rows)))
     return search
+
+
+def _most_agreed(model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
+    """Of candidates (n, c) the most robust that the limit of changes allows, the best first (n, s)"""
+    if feasible.most is not None:
+        candidates = sparse_candidates(model, candidates, target, feasible, np.zeros(len(target)))
+    order = np.argsort(-candidates.agreement, axis=1, kind="stable")
+    return candidates.take(order[:, : model.config.search.verification.fallbacks])
 
 
 class Verification:
@@ -97,13 +107,13 @@ class Verification:
         """Which records still lack an answer that holds, and may ask on (n,)"""
         return ~self.found & (self.queries < self.limit)
 
-    def try_in_turn(self, candidates: Candidates) -> None:
-        """Ask candidates (n, s), the first of each record first, until one holds"""
+    def try_in_turn(self, rows: NDArray[np.intp], candidates: Candidates) -> None:
+        """Ask the candidates (r, s) of `rows` (r,), the first of each first, until one holds"""
         for position in range(candidates.cost.shape[1]):
-            rows = np.flatnonzero(self.open)
-            if not len(rows):
+            still = np.flatnonzero(self.open[rows])
+            if not len(still):
                 return
-            self.ask(rows, candidates.take_rows(rows).take(np.full((len(rows), 1), position)))
+            self.ask(rows[still], candidates.take_rows(still).take(np.full((len(still), 1), position)))
 
     def ask(self, rows: NDArray[np.intp], asked: Candidates) -> None:
         """Put one candidate (r, 1) of each of `rows` (r,) to the ensemble, and keep what is better

@@ -9,6 +9,7 @@ that may move has to become one. Several requests, each with constraints of its 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,13 +149,23 @@ def _permitted(feature: Feature, given: Range | None) -> NDArray[np.bool_]:
     return np.isin(np.array(feature.categories), np.array(given))
 
 
+BySchema: TypeAlias = Literal["schema"]
+"""As many as the model's schema says."""
+
+
 @dataclass(frozen=True)
 class Constraints:
-    """What one request says: features by name that must not change, must lie in a range, or may move only one way."""
+    """What one request says: features by name that must not change, must lie in a range, or may move only one way.
+
+    max_changes  so many features may change at the most; None: as many as like
+    weights      how hard a feature is to change: what its change costs is so many times as large
+    """
 
     immutable: frozenset[str] = frozenset()
     ranges: Mapping[str, Range] = field(default_factory=dict)
     directions: Mapping[str, Direction] = field(default_factory=dict)
+    max_changes: int | BySchema | None = "schema"
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
@@ -172,7 +183,34 @@ def compile_each(
     """The same, and the error of each record instead; what no record can meet is raised."""
     rules = merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
     feasible, empty = _compile(rules, origin)
-    return feasible, _row_errors(schema, rules, origin, empty)
+    errors = _row_errors(schema, rules, origin, empty)
+    most = schema.max_changes if constraints.max_changes == "schema" else constraints.max_changes
+    if most is not None:
+        _check_most(most)
+        feasible = replace(feasible, most=np.full(len(origin), most))
+        forced = (~feasible.own_fits()).sum(axis=1)
+        for row in np.flatnonzero(forced > most):
+            fact = f"Row {row + 1}: {forced[row]} features have to change to lie in their ranges, and at most {most} may"
+            errors[row] = errors[row] or ConstraintError(f"{fact}; allow more changes or widen the ranges.")
+    if constraints.weights:
+        _check_weights(schema, constraints.weights)
+        hard = np.array([float(constraints.weights.get(name, 1.0)) for name in schema.names])
+        feasible = replace(feasible, weights=np.broadcast_to(hard, origin.shape))
+    return feasible, errors
+
+
+def _check_most(most: int) -> None:
+    if type(most) is not int or most < 1:
+        raise ConstraintError(f"max_changes is {most!r}; it must be a whole number of at least 1, or null for no limit.")
+
+
+def _check_weights(schema: Schema, weights: Mapping[str, float]) -> None:
+    for name, weight in weights.items():
+        if name not in schema.names:
+            known = ", ".join(schema.names)
+            raise ConstraintError(f"The weights name '{name}', which is no feature; the features are {known}.")
+        if isinstance(weight, bool) or not 0 < weight < math.inf:
+            raise ConstraintError(f"The weight of '{name}' is {weight!r}; it must be a finite number above 0.")
 
 
 def violations(schema: Schema, origin: Records, candidates: Records, feasible: FeasibleSet) -> NDArray[np.bool_]:
@@ -308,6 +346,7 @@ def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:
     """The records of several requests, one after the other; categories that all of them share stay one copy."""
     if len(parts) == 1:
         return parts[0]
+    limited, weighed = any(part.most is not None for part in parts), any(part.weights is not None for part in parts)
     return FeasibleSet(
         origin=np.concatenate([part.origin for part in parts]),
         lower=np.concatenate([part.lower for part in parts]),
@@ -315,6 +354,8 @@ def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:
         levels=_join_levels(parts),
         movable=np.concatenate([part.movable for part in parts]),
         missing=np.concatenate([part.missing for part in parts]),
+        most=np.concatenate([part.limits() for part in parts]) if limited else None,
+        weights=np.concatenate([part.hardness() for part in parts]) if weighed else None,
     )
 
 

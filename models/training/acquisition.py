@@ -161,5 +161,5 @@ def _answers(
 ) -> Candidates:
     """What the search would return at cost weights (n,): candidates (n, 1)"""
     penalty, rounds = model.config.search.local.change_penalty, model.config.acquisition.polish_rounds
-    best = objective(candidates, feasible.origin, cost_weights, penalty).argmax(axis=1)[:, None]
+    best = objective(candidates, feasible, cost_weights, penalty).argmax(axis=1)[:, None]
     return polish(model, candidates.take(best), target, feasible, cost_weights, rounds)

@@ -47,7 +47,7 @@ def ranking_regret(model: RecourseModel, split: Labelled, seed: int) -> float:
     for cost_weight in settings.cost_weights:
         cost_weights = np.full(len(target), cost_weight)
         few = score_endpoints(model, points, target, feasible, cost_weights)
-        best, passed = (objective(some, feasible.origin, cost_weights, penalty).max(axis=1) for some in (every, few))
+        best, passed = (objective(some, feasible, cost_weights, penalty).max(axis=1) for some in (every, few))
         lost.append(float((best - passed).mean()))
     return max(lost)
 

@@ -104,6 +104,5 @@ def test_taking_replacing_and_joining() -> None:
 
 
 def test_the_record_itself_costs_nothing(tiny_model: RecourseModel, feasible: FeasibleSet, target: Targets) -> None:
-    origin = tiny_model.encoder.encode(feasible.origin)
-    same = measure(tiny_model, feasible.origin[:, None], target, origin)
+    same = measure(tiny_model, feasible.origin[:, None], target, feasible)
     assert not same.cost.any()

@@ -27,7 +27,7 @@ def sigmoid(logit: float) -> float:
 def named(frozen: frozenset[str], slope: list[float], bias: float = -2.0) -> tuple[Binding, ...]:
     model = model_with_a_protected_feature(slope, bias)
     feasible = compile_constraints(model.encoder.schema, Constraints(immutable=frozen), HOME)
-    best = measure(model, HOME[:, None], YES, HOME)
+    best = measure(model, HOME[:, None], YES, feasible_by_schema(model.encoder, HOME))
     return binding_constraints(model, best, YES, feasible)[0]
 
 
@@ -59,7 +59,7 @@ def test_a_limit_binds_where_the_gain_lies_beyond_it() -> None:
     home = np.zeros((1, 2))
     constraints = Constraints(ranges={"x": (-1.0, 0.1), "y": (-1.0, 5.0)})
     feasible = compile_constraints(model.encoder.schema, constraints, home)
-    best = measure(model, home[:, None], YES, home)
+    best = measure(model, home[:, None], YES, feasible_by_schema(model.encoder, home))
     assert [entry.feature for entry in binding_constraints(model, best, YES, feasible)[0]] == ["x"]
 
 

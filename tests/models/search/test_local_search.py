@@ -33,7 +33,8 @@ def test_known_worth() -> None:
     records = np.array([[[1.0, 2.0], [1.0, 5.0]]])
     cost, agreement = np.array([[0.0, 2.0]]), np.array([[0.3, 0.8]])
     candidates = Candidates(records, records, cost, agreement, cost)
-    value = objective(candidates, np.array([[1.0, 2.0]]), np.array([0.1]), CHANGE_PENALTY)
+    feasible = feasible_by_schema(plane("x", "y"), np.array([[1.0, 2.0]]))
+    value = objective(candidates, feasible, np.array([0.1]), CHANGE_PENALTY)
     np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PENALTY]])
 
 
@@ -52,11 +53,11 @@ def test_it_gains_within_the_constraints(loans_task: Task, tiny_model: RecourseM
     start = start_of(model, target, feasible)
     polished = polish(model, start, target, feasible, cost_weight, 5)
     before, after = (
-        objective(candidates, feasible.origin, cost_weight, CHANGE_PENALTY)[:, 0] for candidates in (start, polished)
+        objective(candidates, feasible, cost_weight, CHANGE_PENALTY)[:, 0] for candidates in (start, polished)
     )
     assert (after >= before).all() and (after > before + 0.01).any()
     assert not violations(model.encoder.schema, feasible.origin, polished.records[:, 0], feasible).any()
-    measured = measure(model, polished.records, target, model.encoder.encode(feasible.origin))
+    measured = measure(model, polished.records, target, feasible)
     for mine, again in zip(polished.parts, measured.parts, strict=True):
         np.testing.assert_array_equal(mine, again)
 
@@ -120,10 +121,10 @@ def test_a_change_that_gains_less_than_its_penalty_is_put_back_however_many_move
     feasible = compile_constraints(schema, Constraints(ranges={"pinned": (3.0, 3.0)}), origin)
     record[0, 0, [0, width]] = 3.0, 1.0
     target, weight = np.ones(1, dtype=np.int64), np.array([0.002])
-    start = measure(model, record, target, encoder.encode(origin))
+    start = measure(model, record, target, feasible)
     polished = polish(model, start, target, feasible, weight, 5)
     assert polished.records[0, 0].tolist() == [3.0, *[0.0] * width]
-    after, before = (objective(each, origin, weight, CHANGE_PENALTY)[0, 0] for each in (polished, start))
+    after, before = (objective(each, feasible, weight, CHANGE_PENALTY)[0, 0] for each in (polished, start))
     gain = after - before
     assert gain == pytest.approx(0.0019, abs=2e-4)
 
@@ -133,7 +134,7 @@ def test_polishing_ends_at_the_optimum_that_calculus_knows() -> None:
     model = linear_model(plane("x"), [1.0], bias=-3.0)
     origin, target, weight = np.zeros((1, 1)), np.ones(1, dtype=np.int64), np.array([0.1])
     feasible = compile_constraints(model.encoder.schema, Constraints(), origin)
-    start = measure(model, np.array([[[8.0]]]), target, origin)
+    start = measure(model, np.array([[[8.0]]]), target, feasible)
     polished = polish(model, start, target, feasible, weight, 30)
     best = 3.0 + np.log((1 + np.sqrt(1 - 4 * 0.1)) / (1 - np.sqrt(1 - 4 * 0.1)))
     assert polished.records[0, 0, 0] == pytest.approx(best, abs=0.15)

@@ -21,7 +21,7 @@ def model() -> RecourseModel:
 
 
 def measured(model: RecourseModel, *points: list[float]) -> Candidates:
-    return measure(model, np.array([points]), YES, HOME)
+    return measure(model, np.array([points]), YES, feasible_by_schema(model.encoder, HOME))
 
 
 def chosen(model: RecourseModel, weight: float, least: float, rounds: int = 0) -> Records:
@@ -58,7 +58,7 @@ def test_polishing_keeps_above_the_least_what_has_reached_it(model: RecourseMode
 
 def test_the_main_change_is_the_one_that_is_frozen(model: RecourseModel) -> None:
     feasible = feasible_by_schema(model.encoder, np.zeros((2, 2)))
-    answer = measure(model, np.array([[[1.0, -2.0]], [[0.0, 0.0]]]), np.repeat(YES, 2), np.zeros((2, 2)))
+    answer = measure(model, np.array([[[1.0, -2.0]], [[0.0, 0.0]]]), np.repeat(YES, 2), feasible)
     frozen, possible = freeze_main_change(model, answer, feasible)
     assert possible.tolist() == [True, False]
     assert frozen.movable.tolist() == [[True, False], [True, True]]

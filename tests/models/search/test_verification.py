@@ -32,7 +32,7 @@ def at_home(model: RecourseModel, count: int = 1) -> FeasibleSet:
 
 def candidates(model: RecourseModel, *points: tuple[float, float]) -> Candidates:
     """The points as candidates of one record at the origin"""
-    return measure(model, np.array([points]), YES, np.zeros((1, 2)))
+    return measure(model, np.array([points]), YES, at_home(model))
 
 
 def beyond(least: float) -> Boundary:
@@ -102,7 +102,8 @@ def test_where_nothing_holds_the_best_share_of_votes_is_kept(model: RecourseMode
 
 def test_no_record_asks_more_than_its_own_limit_and_none_without_queries_asks(model: RecourseModel) -> None:
     count, limit = 3, np.array([0, 2, 9])
-    some = measure(model, np.tile([[[4.0, 0.0], [6.0, 0.0]]], (count, 1, 1)), np.repeat(YES, count), np.zeros((count, 2)))
+    points = np.tile([[[4.0, 0.0], [6.0, 0.0]]], (count, 1, 1))
+    some = measure(model, points, np.repeat(YES, count), at_home(model, count))
     boxes = beyond(7.2)
     answer = verify(model, some, np.repeat(YES, count), at_home(model, count), boxes, 1.0, limit, 30)
     assert answer.queries.tolist() == [0, 2, 3] and len(boxes.records) == 5

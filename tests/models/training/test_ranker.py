@@ -125,9 +125,9 @@ def test_little_is_lost_by_what_it_leaves_out(loans_task: Task, ranked_model: Re
     every, few = (score_endpoints(ranked_model, points, target, feasible, given) for given in (None, cost_weight))
     assert every.cost.shape[1] == 30 + ANCHORS.nearest * len(ANCHORS.fractions) > few.cost.shape[1] == BEST + SUREST
     best, worst = (
-        pick(objective(every, feasible.origin, cost_weight, 0.004), axis=1).mean() for pick in (np.max, np.min)
+        pick(objective(every, feasible, cost_weight, 0.004), axis=1).mean() for pick in (np.max, np.min)
     )
-    kept = objective(few, feasible.origin, cost_weight, 0.004).max(axis=1).mean()
+    kept = objective(few, feasible, cost_weight, 0.004).max(axis=1).mean()
     assert best - kept < 0.05 * (best - worst)
 
 
