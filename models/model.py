@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from .arrays import Records
 from .config import Config
-from .networks.ranker import CandidateRanker
 from .networks.surrogate import SurrogatePair
 from .networks.velocity import Velocity
 from .space.anchors import Anchors
@@ -54,9 +53,8 @@ class RecourseModel:
     generated_features  the features that the generator may change; all others count as immutable
     queries             records that the training put to the black boxes (section 4)
     frontier            cost against expected agreement, by cost weight (section 6.2)
-    anchors             points that nearly all teachers vote for, as further places to head for
+    anchors             points that nearly all jurors vote for, as further places to head for
     density_quantiles   percentiles of the density score of real records, for each class
-    ranker              ranks where paths end; without one, all ends are scored
     """
 
     encoder: Encoder
@@ -70,7 +68,6 @@ class RecourseModel:
     frontier: tuple[FrontierPoint, ...] = field(default=())
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
     density_quantiles: tuple[tuple[float, ...], ...] = ()
-    ranker: CandidateRanker | None = None
 
     @cached_property
     def device(self) -> torch.device:

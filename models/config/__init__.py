@@ -5,9 +5,9 @@ All are frozen dataclasses that check themselves. `Config` is saved with a model
 
 from .distillation import AcquisitionConfig as AcquisitionConfig
 from .distillation import DistillConfig as DistillConfig
+from .distillation import JuryConfig as JuryConfig
 from .distillation import PseudoLabelConfig as PseudoLabelConfig
 from .distillation import ResidualConfig as ResidualConfig
-from .distillation import TeacherConfig as TeacherConfig
 from .measure import EvaluationConfig as EvaluationConfig
 from .measure import MeasureConfig as MeasureConfig
 from .measure import OracleConfig as OracleConfig
@@ -22,7 +22,6 @@ from .search import SearchConfig as SearchConfig
 from .search import SearchMethodConfig as SearchMethodConfig
 from .search import VerificationConfig as VerificationConfig
 from .training import MANY_RECORDS as MANY_RECORDS
-from .training import MOST_HEADS as MOST_HEADS
 from .training import NARROW as NARROW
 from .training import WIDE as WIDE
 from .training import DensityProxy as DensityProxy
@@ -30,7 +29,6 @@ from .training import FlowConfig as FlowConfig
 from .training import GeneratorConfig as GeneratorConfig
 from .training import LossConfig as LossConfig
 from .training import NoiseConfig as NoiseConfig
-from .training import RankerConfig as RankerConfig
 from .training import SelectionConfig as SelectionConfig
 from .training import Solver as Solver
 from .training import SurrogateConfig as SurrogateConfig

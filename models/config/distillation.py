@@ -1,4 +1,4 @@
-"""The settings of distillation: rounds and queries, teachers, their pseudo-labels and the ridge that corrects them."""
+"""The settings of distillation: the jury, its pseudo-labels, the ridge that corrects them; rounds and queries."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -7,14 +7,57 @@ from .checks import Count, NotNegative, Positive, Positives, Settings, Share, Si
 
 
 @dataclass(frozen=True, slots=True)
+class JuryConfig(Settings):
+    """The jury: plain models of five families, each trained on `draws` draws of a share of the training rows.
+
+    slow_rows     SVM, perceptron and neighbours learn from at most so many rows
+    sharpness     the power to which a juror's probabilities are raised; measured on Compas and Adult
+    least_chance  no probability counts for less
+    plane_gamma   the SVM's gamma for data of at most four encoded columns; for wider data it is 1 / D
+    """
+
+    section: ClassVar[str] = "jury."
+    draws: Size = 3
+    share: Share = 0.8
+    slow_rows: Size = 10_000
+    sharpness: Positive = 6.0
+    least_chance: Positive = 1e-3
+    forest_trees: Size = 60
+    forest_depth: Size = 10
+    boosted_trees: Size = 100
+    boosted_depth: Size = 5
+    boosted_rate: Positive = 0.1
+    nearest: Size = 9
+    svm_c: Positive = 3.0
+    plane_gamma: Positive = 2.0
+    perceptron_width: Size = 64
+    perceptron_penalty: Positive = 1e-2
+    perceptron_batch: Size = 128
+    perceptron_epochs: Size = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoLabelConfig(Settings):
+    """The points between the classes that the jury labels before training (models/training/pseudo_labels.py).
+
+    count       of these points
+    neighbours  each lies on the way to the nearest of so many points of other classes
+    kept        the share of the columns that stay as they are
+    jitter      the standard deviation of the noise on the others
+    """
+
+    section: ClassVar[str] = "pseudo_labels."
+    count: Size = 12_000
+    neighbours: Size = 8
+    kept: Share = 0.4
+    jitter: NotNegative = 0.1
+
+
+@dataclass(frozen=True, slots=True)
 class DistillConfig(Settings):
     """Local distillation: rounds x queries records are put to the ensemble, never more than the limit.
 
     Over the rounds the rates fall in a line to surrogate_rate_end and generator_rate_end of what they were.
-
-    finetune_steps   when all is queried, the surrogate learns on at a rate that falls from finetune_rate to nothing;
-                     0: the last round ends the training
-    aggregate_every  while it does, its answers are labelled by the teachers once in so many steps
     """
 
     section: ClassVar[str] = "distill."
@@ -24,11 +67,8 @@ class DistillConfig(Settings):
     generator_steps: Count = 12
     surrogate_rate: Positive = 5e-4
     generator_rate: Positive = 5e-4
-    finetune_steps: Count = 2000
-    finetune_rate: Positive = 1e-3
     surrogate_rate_end: Share = 0.2
     generator_rate_end: Share = 0.1
-    aggregate_every: Size = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +76,7 @@ class AcquisitionConfig(Settings):
     """What a round of distillation looks at, and which of it is queried (models/training/acquisition.py).
 
     records            training records that a round explains, and
-    labelled           of so many of them the teachers label all ends of paths
+    labelled           of so many of them the jury labels all ends of paths
     candidates         paths for each record
     polish_rounds      of local search on each answer
     cost_weight_low    the answers' cost weights are drawn between this one and
@@ -63,48 +103,13 @@ class AcquisitionConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherConfig(Settings):
-    """The teachers: two forests and a perceptron, and unless they are switched off an SVM, neighbours, two boosted.
-
-    slow_rows       SVM and perceptron learn from at most so many rows, and
-    neighbour_rows  the nearest neighbours keep at most so many
-    prior           how strongly the stacking weights are held at equal shares, in units of one queried label's row
-    sharpness       the power to which a teacher's probabilities are raised; measured on Compas and Adult
-    least_chance    no probability counts for less
-    plane_gamma     the SVM's gamma for data of at most four encoded columns; for wider data it is 1 / D
-    """
-
-    section: ClassVar[str] = "teachers."
-    svm: bool = True
-    neighbours: bool = True
-    boosted: bool = True
-    slow_rows: Size = 10_000
-    neighbour_rows: Size = 40_000
-    prior: Positive = 3.0
-    sharpness: Positive = 6.0
-    least_chance: Positive = 1e-3
-    forest_trees: Size = 60
-    forest_depth: Size = 10
-    extra_depth: Size = 12
-    boosted_trees: Size = 100
-    shallow_trees: Size = 150
-    shallow_depth: Size = 3
-    nearest: Size = 9
-    svm_c: Positive = 3.0
-    plane_gamma: Positive = 2.0
-    perceptron_width: Size = 64
-    perceptron_penalty: Positive = 1e-2
-    perceptron_batch: Size = 128
-    perceptron_epochs: Size = 40
-
-
-@dataclass(frozen=True, slots=True)
 class ResidualConfig(Settings):
-    """The kernel ridge regression on what the stacked teachers get wrong (models/training/residual_ridge.py).
+    """The kernel ridge regression on what the jury gets wrong about the lender's models, which may have rules of their
+    own that no data set shows (models/training/residual_ridge.py).
 
-    enabled       False: the stacked teachers alone
+    enabled       False: the jury alone
     point_widths  the widths of the kernel over points that are tried, in medians of the distance between two points
-    logit_width   the width of the kernel over the teachers' logits, in medians of theirs
+    logit_width   the width of the kernel over the jurors' logits, in medians of theirs
     ridges        the ridges that are tried
     most_error    it must leave no more than this share of the squared error when one point is left out
     least_points  with fewer queried points than this nothing is fitted
@@ -117,22 +122,3 @@ class ResidualConfig(Settings):
     ridges: Positives = (0.02, 0.1, 0.4)
     most_error: Share = 0.97
     least_points: Annotated[int, at_least(2)] = 8
-
-
-@dataclass(frozen=True, slots=True)
-class PseudoLabelConfig(Settings):
-    """The points between the classes that the teachers label before training (models/training/pseudo_labels.py).
-
-    count            of these points
-    neighbours       each lies on the way to the nearest of so many points of other classes
-    kept             the share of the columns that stay as they are
-    jitter           the standard deviation of the noise on the others
-    on_policy_share  of each batch, once there are labels where the search leads
-    """
-
-    section: ClassVar[str] = "pseudo_labels."
-    count: Size = 12_000
-    neighbours: Size = 8
-    kept: Share = 0.4
-    jitter: NotNegative = 0.1
-    on_policy_share: Share = 0.5

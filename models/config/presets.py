@@ -6,21 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .checks import Settings, at_least, require
-from .distillation import AcquisitionConfig, DistillConfig, PseudoLabelConfig, ResidualConfig, TeacherConfig
+from .distillation import AcquisitionConfig, DistillConfig, JuryConfig, PseudoLabelConfig, ResidualConfig
 from .search import SearchMethodConfig
 from .training import (
     FlowConfig,
     GeneratorConfig,
     LossConfig,
     NoiseConfig,
-    RankerConfig,
     SelectionConfig,
     SurrogateConfig,
 )
 
 MOST_EFFORT = 10.0
-RANKER_STEPS = 400
-"""The ranker is trained in a second or two: however little effort, it gets so many of its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +31,10 @@ class Config(Settings):
     generator: GeneratorConfig = field(default_factory=GeneratorConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
     acquisition: AcquisitionConfig = field(default_factory=AcquisitionConfig)
-    teachers: TeacherConfig = field(default_factory=TeacherConfig)
+    jury: JuryConfig = field(default_factory=JuryConfig)
     residuals: ResidualConfig = field(default_factory=ResidualConfig)
     pseudo_labels: PseudoLabelConfig = field(default_factory=PseudoLabelConfig)
     selection: SelectionConfig = field(default_factory=SelectionConfig)
-    ranker: RankerConfig = field(default_factory=RankerConfig)
     search: SearchMethodConfig = field(default_factory=SearchMethodConfig)
     top_features: Annotated[int | None, at_least(1)] = None
     device: str = "cpu"
@@ -71,9 +67,7 @@ class Config(Settings):
                 distill,
                 surrogate_steps=scaled(distill.surrogate_steps),
                 generator_steps=scaled(distill.generator_steps),
-                finetune_steps=scaled(distill.finetune_steps),
             ),
-            ranker=replace(self.ranker, steps=max(scaled(self.ranker.steps), min(self.ranker.steps, RANKER_STEPS))),
         )
 
     def within_queries(self, queries: int) -> "Config":
@@ -100,7 +94,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
     """The paper's settings; cost and density are one point of its grid (0.2, 0.4, 0.6) x (0, 0.1, 0.3)."""
     return Config(
         surrogate=SurrogateConfig(
-            width=128, spectral=True, votes=False, teachers=False, steps=0, batch=64, learning_rate=1e-4
+            width=128, spectral=True, votes=False, jury=False, steps=0, batch=64, learning_rate=1e-4
         ),
         flow=FlowConfig(width=128, context=None, solver="dopri5", steps=4, tolerance=1e-3, adjoint=True),
         loss=LossConfig(cost_low=cost, cost_high=cost, density=density),
@@ -108,9 +102,8 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0
         ),
         distill=DistillConfig(
-            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5, finetune_steps=0
+            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5
         ),
-        ranker=RankerConfig(steps=0),
     )
 
 

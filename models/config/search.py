@@ -77,16 +77,13 @@ class LocalSearchConfig(Settings):
     """Local search around a candidate.
 
     change_penalty     what one changed feature costs, in agreement: a change that gains less is put back
-    scored             how many of the ranked moves are scored exactly; with the joint moves and the linearised steps,
-                       they fill a block
+    scored             how many of the ranked moves are scored exactly; with the joint moves they fill a block
     together           the best moves of so many features are also scored together
     least_gain         a record whose best move gains no more than this is done
     shares             a number goes this share of its way from the applicant's value
     strides            a number also goes so many standard deviations from where it is
     shown              how many single moves verification and diagnosis are shown, and
     shown_cost_weight  the cost weight at which they are ranked
-    step_logits        a linearised step goes to the best of the distances that would bring the logit to these
-    step_shares        and makes so much of the way there: the gradient may bend
     sparse_starts      where only so many features may change, so many candidates are taken down to their most useful
                        changes; from the best of them
     sparse_rounds      local search goes so many rounds, at least
@@ -94,15 +91,13 @@ class LocalSearchConfig(Settings):
 
     section: ClassVar[str] = "local."
     change_penalty: NotNegative = 0.004
-    scored: Size = 8
+    scored: Size = 12
     together: Annotated[tuple[int, ...], filled] = (2, 4, 8, 14)
     least_gain: NotNegative = 1e-4
     shares: Annotated[tuple[float, ...], filled] = (0.5, 0.8, 0.93, 1.07, 1.2)
     strides: tuple[float, ...] = (-0.3, -0.08, 0.08, 0.3)
     shown: Size = 16
     shown_cost_weight: Positive = 0.3
-    step_logits: Annotated[tuple[float, ...], filled] = tuple(float(logit) for logit in range(-2, 10))
-    step_shares: Shares = (0.5, 1.0)
     sparse_starts: Size = 16
     sparse_rounds: Size = 8
 
@@ -151,10 +146,7 @@ class FrontierConfig(Settings):
 class SearchMethodConfig(Settings):
     """How every search of a model works. The switches take a part of the method away, to measure what it brings.
 
-    use_ranker             only the most promising ends of paths are decoded and scored; without it, all are
     use_anchors            the ways to the anchors are candidates too
-    use_linearised_steps   local search also moves all numbers at once
-    use_fast_gradients     gradients of the surrogate by hand; without it, by autograd: the same up to rounding, slower
     certain                from this expected agreement on, an unverified record counts as already in the target class
     least_typicality       an answer that is less typical than this is not trusted
     named_constraints      how many constraints a diagnosis names at most
@@ -167,10 +159,7 @@ class SearchMethodConfig(Settings):
     local: LocalSearchConfig = field(default_factory=LocalSearchConfig)
     verification: VerificationConfig = field(default_factory=VerificationConfig)
     frontier: FrontierConfig = field(default_factory=FrontierConfig)
-    use_ranker: bool = True
     use_anchors: bool = True
-    use_linearised_steps: bool = True
-    use_fast_gradients: bool = True
     certain: Share = 0.9
     least_typicality: Share = 0.05
     named_constraints: Count = 3

@@ -11,8 +11,6 @@ DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]
 
 NARROW, WIDE, MANY_RECORDS = 192, 256, 10_000
 """The widths of the surrogate, and from how many training records on it is wide."""
-MOST_HEADS = 16
-"""Of so many black boxes each has its own head in the surrogate; of more, one head stands for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +26,10 @@ class NoiseConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class SurrogateConfig(Settings):
-    """The pair of networks. `votes` adds heads for what the black boxes say; `teachers` give them pseudo-labels.
+    """The pair of networks. `votes` adds a head for what the black boxes say; the `jury` gives it pseudo-labels.
 
-    width              of the hidden layers; None leaves it to the number of training records, and
-    heads              how many heads the votes have; None leaves it to the number of black boxes (`fitted`)
+    width              of the hidden layers; None leaves it to the number of training records (`fitted`)
+    heads              of the votes: 1; models trained by version 0.1 have one for each black box
     queried_batch      queried labels in each update, beside `batch` records and `batch` pseudo-labels
     warmup             the share of the steps in which the learning rate rises; then it falls as a cosine
     final_rate         where it ends, as a share of the learning rate
@@ -40,10 +38,10 @@ class SurrogateConfig(Settings):
 
     section: ClassVar[str] = "surrogate."
     width: Annotated[int | None, at_least(8)] = None
-    heads: Annotated[int | None, at_least(1)] = None
+    heads: Size = 1
     spectral: bool = False
     votes: bool = True
-    teachers: bool = True
+    jury: bool = True
     steps: Count = 1000
     batch: Size = 256
     learning_rate: Positive = 2e-3
@@ -55,17 +53,11 @@ class SurrogateConfig(Settings):
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
-        require(self.votes or not self.teachers, "surrogate.teachers label for the head that surrogate.votes adds.")
+        require(self.votes or not self.jury, "surrogate.jury labels for the head that surrogate.votes adds.")
 
-    def fitted(self, records: int, members: int) -> "SurrogateConfig":
-        """The settings for so many training records and black boxes.
-
-        More records say more, and a wider network can tell it.
-        """
-        width, heads = self.width or (WIDE if records > MANY_RECORDS else NARROW), self.heads
-        fits = heads is None or heads in (1, members)
-        require(fits, f"surrogate.heads is {heads}; it must be 1, or {members} as there are black boxes.")
-        return replace(self, width=width, heads=heads or (members if members <= MOST_HEADS else 1))
+    def fitted(self, records: int) -> "SurrogateConfig":
+        """The settings for so many training records: more records say more, and a wider network can tell it."""
+        return replace(self, width=self.width or (WIDE if records > MANY_RECORDS else NARROW))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +148,3 @@ class SelectionConfig(Settings):
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
         require(self.penalty_factor > 1, f"selection.penalty_factor is {self.penalty_factor}; it must be above 1.")
-
-
-@dataclass(frozen=True, slots=True)
-class RankerConfig(Settings):
-    """The small network that ranks where paths end (models/networks/ranker.py).
-
-    steps         of its training; with 0 there is none
-    by_objective  so many ends go on for their objective at the request's cost weight, and
-    by_agreement  so many for their agreement at any cost
-    records       training records that it learns from, each with so many paths (`candidates`) and ways to the anchors
-    checked       validation records on which it is measured, at each of the `cost_weights`
-    most_regret   what may be lost of the best candidate's objective, in the mean at any of them; if more, it is dropped
-    """
-
-    section: ClassVar[str] = "ranker."
-    width: Annotated[int, at_least(8)] = 48
-    steps: Count = 2000
-    by_objective: Size = 4
-    by_agreement: Count = 1
-    records: Size = 2000
-    candidates: Size = 30
-    batch: Size = 512
-    learning_rate: Positive = 6e-3
-    warmup: Share = 0.05
-    final_rate: Share = 1e-3
-    checked: Size = 200
-    cost_weights: Positives = (0.01, 0.1, 0.6)
-    most_regret: NotNegative = 0.03

@@ -62,12 +62,9 @@ def nce_loss(logits: Tensor, labels: Tensor, noise_logits: Tensor, ratio: float,
     return functional.cross_entropy(logits, labels) + weight * ratio * functional.cross_entropy(noise_logits, noise)
 
 
-def vote_loss(log_member_share: Tensor, votes: Tensor) -> Tensor:
-    """Cross-entropy to what each model says, the mean over models and points.   log_votes, votes (B, H, K) -> ()
-
-    A model that did not answer has zeros for its votes, and no part in the loss.
-    """
-    return -(votes * log_member_share).sum() / votes.sum()
+def vote_loss(log_class_share: Tensor, shares: Tensor) -> Tensor:
+    """Cross-entropy to the shares of votes, the mean over points.   log_class_share, shares (B, K) -> ()"""
+    return -(shares * log_class_share).sum(dim=1).mean()
 
 
 def distillation_loss(log_class_share: Tensor, target: Tensor, mean: Tensor) -> Tensor:

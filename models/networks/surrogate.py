@@ -2,10 +2,9 @@
 
 Paper, "NCE-based Conditional Density"; noise-contrastive estimation after Gutmann and Hyvarinen, 2010.
 
-Each network gives K+1 logits, the noise class last. With `votes` it also has a head of K logits for each of the H
-black-box models, and the expected share of votes is the mean of what they say: where labels are noisy, a vote is far
-steeper than the chance of the label, which the first head must keep for the density score to be right. The share itself
-is a staircase, a step where each model turns; one head for all of them would have to climb it in one slope.
+Each network gives K+1 logits, the noise class last. With `votes` it also has a head of K logits for the share of votes:
+where labels are noisy, a vote is far steeper than the chance of the label, which the first head must keep for the
+density score to be right.
 """
 
 import math
@@ -25,33 +24,21 @@ class SurrogateOutput:
     logits: Tensor
     log_class_share: Tensor
 
-
-@dataclass(frozen=True)
-class MemberOutput(SurrogateOutput):
-    """An output with each head's part of it: log_member_share (B, H, K), the log chance of each model to say each class
-
-    log_class_share is the logarithm of the mean of those chances; without heads for them both are those of the label.
-    """
-
-    log_member_share: Tensor
-
     @classmethod
-    def of(cls, logits: Tensor, said: Tensor | None) -> "MemberOutput":
-        """logits (B, K+1), said (B, H * K) by the heads of the votes, if there are any"""
+    def of(cls, logits: Tensor, said: Tensor | None) -> "SurrogateOutput":
+        """logits (B, K+1), said (B, H * K) by the head of the votes, if there is one
+
+        Models trained by version 0.1 have H heads, one for each black box; the share is the mean over them.
+        """
         if said is None:
-            log_class_share = torch.log_softmax(logits, dim=1)[:, :-1]
-            return cls(logits, log_class_share, log_class_share[:, None])
-        # Points last: arithmetic along a long last axis is quick.
-        log_member_share = torch.log_softmax(said.T.reshape(-1, logits.shape[1] - 1, len(said)), dim=1)
-        heads = len(log_member_share)
-        log_class_share = (
-            log_member_share[0] if heads == 1 else torch.logsumexp(log_member_share, dim=0) - math.log(heads)
-        )
-        return cls(logits, log_class_share.T, log_member_share.permute(2, 0, 1))
+            return cls(logits, torch.log_softmax(logits, dim=1)[:, :-1])
+        each = torch.log_softmax(said.reshape(len(said), -1, logits.shape[1] - 1), dim=2)
+        heads = each.shape[1]
+        return cls(logits, each[:, 0] if heads == 1 else torch.logsumexp(each, dim=1) - math.log(heads))
 
 
 class SurrogateNet(nn.Module):
-    """A trunk (D -> width), the head of label and noise, and those of the votes."""
+    """A trunk (D -> width), the head of label and noise, and that of the votes."""
 
     def __init__(self, trunk: nn.Sequential, width: int, classes: int, heads: int) -> None:
         super().__init__()
@@ -59,10 +46,10 @@ class SurrogateNet(nn.Module):
         self.nce = nn.Linear(width, classes + 1)
         self.votes = nn.Linear(width, heads * classes) if heads else None
 
-    def forward(self, points: Tensor) -> MemberOutput:
-        """points (B, D) -> MemberOutput"""
+    def forward(self, points: Tensor) -> SurrogateOutput:
+        """points (B, D) -> SurrogateOutput"""
         hidden = self.trunk(points)
-        return MemberOutput.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
+        return SurrogateOutput.of(self.nce(hidden), None if self.votes is None else self.votes(hidden))
 
 
 class SurrogatePair(nn.Module):
@@ -70,11 +57,11 @@ class SurrogatePair(nn.Module):
 
     def __init__(self, width_in: int, classes: int, config: SurrogateConfig) -> None:
         super().__init__()
-        width, heads = config.width or NARROW, (config.heads or 1) * config.votes
+        width, heads = config.width or NARROW, config.heads * config.votes
         self.first = SurrogateNet(_normed_trunk(width_in, width, config.spectral), width, classes, heads)
         self.second = SurrogateNet(_plain_trunk(width_in, width), width, classes, heads)
 
-    def forward(self, points: Tensor) -> tuple[MemberOutput, MemberOutput]:
+    def forward(self, points: Tensor) -> tuple[SurrogateOutput, SurrogateOutput]:
         """points (B, D) -> both networks' outputs"""
         return self.first(points), self.second(points)
 

@@ -17,7 +17,6 @@ from ..arrays import Encoded, Floats, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks, groups, padded
 from ..networks.ode import integrate_end
-from ..networks.ranker import top_candidates
 from ..networks.velocity import Request
 from ..space.anchors import Anchors, approach
 from ..space.constraints import encoded_bounds
@@ -137,62 +136,33 @@ def generate(
     feasible: FeasibleSet,
     count: int,
     seed: int,
-    cost_weight: Floats | None = None,
 ) -> Candidates:
     """`count` candidates for each record of feasible.origin (n, F), and some on the ways to the model's anchors.
 
-    With cost_weight (n,), only the most promising of them at that weight, where the model has a ranker.
     The perturbations depend on the seed alone, not on the record's place in the batch; the first start is the record.
     """
-    return score_endpoints(model, endpoints(model, target, feasible, count, seed), target, feasible, cost_weight)
+    return score_endpoints(model, endpoints(model, target, feasible, count, seed), target, feasible)
 
 
-def score_endpoints(
-    model: RecourseModel,
-    points: Endpoints,
-    target: Targets,
-    feasible: FeasibleSet,
-    cost_weight: Floats | None = None,
-) -> Candidates:
-    """What points (n, c, D) stand for, measured; with cost_weight (n,) only the most promising, if there is a ranker"""
-    landed = _landed(model, points, target, feasible, cost_weight)
-    return measure(model, landed, target, feasible)
+def score_endpoints(model: RecourseModel, points: Endpoints, target: Targets, feasible: FeasibleSet) -> Candidates:
+    """What points (n, c, D) stand for, measured"""
+    return measure(model, decode_points(model.encoder, points, feasible), target, feasible)
 
 
 def generate_with_origin(
-    model: RecourseModel,
-    target: Targets,
-    feasible: FeasibleSet,
-    count: int,
-    seed: int,
-    cost_weight: Floats | None = None,
+    model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int
 ) -> tuple[Candidates, Floats, LogitGradient | None]:
     """What `generate` does, and the expected agreement with each record as it is (n,), scored along with them
 
     For few candidates also the gradients there (n * c), as `measure_few` gives them.
     """
     points = endpoints(model, target, feasible, count, seed)
-    landed = _landed(model, points, target, feasible, cost_weight)
+    landed = decode_points(model.encoder, points, feasible)
     everyone = np.concatenate([landed, feasible.origin[:, None]], axis=1)
     measured, gradients = measure_few(model, everyone, target, feasible)
     if gradients is not None:
         gradients = gradients.at(np.arange(measured.cost.size).reshape(measured.cost.shape)[:, :-1].ravel())
     return Candidates(*(part[:, :-1] for part in measured.parts)), measured.agreement[:, -1], gradients
-
-
-def _landed(
-    model: RecourseModel,
-    points: Endpoints,
-    target: Targets,
-    feasible: FeasibleSet,
-    cost_weight: Floats | None,
-) -> Records:
-    """The records that points (n, c, D) stand for (n, c, F); with cost_weight (n,) the most promising of them"""
-    if cost_weight is not None and model.ranker is not None and model.config.search.use_ranker:
-        origin, ends = model.encoder.encode(feasible.origin), points.astype(np.float32, copy=False)
-        chosen = top_candidates(model.ranker, model.snapper, ends, origin, target, cost_weight, model.config.ranker)
-        points = np.take_along_axis(points, chosen[..., None], axis=1)
-    return decode_points(model.encoder, points, feasible)
 
 
 def endpoints(model: RecourseModel, target: Targets, feasible: FeasibleSet, count: int, seed: int) -> Endpoints:

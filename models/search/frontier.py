@@ -12,7 +12,7 @@ from ..arrays import Records, Targets
 from ..config import SearchConfig
 from ..datasets.dataset import Labelled
 from ..model import FrontierPoint, RecourseModel
-from .candidates import endpoints, score_endpoints
+from .candidates import generate
 from .local_search import objective, polish
 from .scoring import score_points
 from .selection import best_at_cost_weight
@@ -30,11 +30,9 @@ def measure_frontier(model: RecourseModel, split: Labelled, seed: int) -> tuple[
     refused = order[expected[order] <= config.refused]
     rows = (refused if len(refused) >= config.least else order)[: config.records]
     target, feasible = target[rows], model.feasible(records[rows])
-    ends = endpoints(model, target, feasible, config.candidates, seed)
-    points = []
+    points, candidates = [], generate(model, target, feasible, config.candidates, seed)
     for weight in config.cost_weights:
         weights = np.full(len(rows), weight)
-        candidates = score_endpoints(model, ends, target, feasible, weights)
         best = objective(candidates, feasible, weights, penalty).argmax(axis=1)[:, None]
         answer = polish(model, candidates.take(best), target, feasible, weights, config.rounds)
         points.append(FrontierPoint(weight, float(answer.cost.mean()), float(answer.agreement.mean())))
@@ -51,12 +49,11 @@ def cost_weight_within(
     """
     search, config = SearchConfig(), model.config.search.frontier
     feasible = model.feasible(records)
-    ends = endpoints(model, target, feasible, search.candidates, seed)
+    candidates = generate(model, target, feasible, search.candidates, seed)
     low, high = math.log(min(config.cost_weights) / 4), math.log(max(config.cost_weights) * 4)
     for _ in range(config.halvings):
         middle = (low + high) / 2
         weights = np.full(len(records), math.exp(middle))
-        candidates = score_endpoints(model, ends, target, feasible, weights)
         answers = best_at_cost_weight(model, candidates, target, feasible, weights, 0.0, search.polish_rounds)
         paid = answers.cost.mean() + standard_errors * answers.cost.std() / math.sqrt(len(records))
         generous = paid > budget or answers.agreement.mean() >= config.enough

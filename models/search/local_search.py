@@ -3,8 +3,8 @@
 The objective is the expected agreement, less cost_weight * cost, less a little for each changed feature. Moves change
 one feature: back to the applicant's own value, part of the way back, a little further, another category. All moves are
 ranked by a first-order estimate (cost exactly, agreement by its gradient). The best few are then scored, with the best
-moves of several features together and with linearised steps of all numbers at once; the best of all is taken where it
-gains. This is what shrinks an answer: features whose change is not needed go back.
+moves of several features together; the best of all is taken where it gains. This is what shrinks an answer: features
+whose change is not needed go back.
 
 Where only so many features may change, an answer that changes more counts for nothing (`sparse_candidates`).
 """
@@ -128,11 +128,7 @@ def _best_moves(
     fits = changed[:, context.moves.feature] | (room > 0)[:, None]
     alone = _alone(context.moves, current, values, np.where(fits, estimate, -np.inf), context.config.scored)
     together = _together(context, current, values, estimate, standing, changed, room)
-    moves = [alone, together]
-    if model.config.search.use_linearised_steps:
-        at, paid = rows.points[:, 0], rows.cost[:, 0]
-        moves.append(linearised_steps(model.encoder, context, current, at, paid, gradients, cost_weight, room))
-    return np.concatenate(moves, axis=1)
+    return np.concatenate([alone, together], axis=1)
 
 
 def _ranked(
@@ -198,69 +194,3 @@ def _rank(values: Floats) -> NDArray[np.intp]:
     """values (n, P) -> the place of each, 0 for the largest"""
     rank: NDArray[np.intp] = np.argsort(np.argsort(-values, axis=1, kind="stable"), axis=1, kind="stable")
     return rank
-
-
-FLAT = 1e-12
-"""A squared gradient of less is none."""
-
-
-def linearised_steps(
-    encoder: Encoder,
-    context: MoveContext,
-    current: Records,
-    at: Encoded,
-    paid: Floats,
-    gradients: LogitGradient,
-    cost_weight: Floats,
-    room: NDArray[np.intp],
-) -> Records:
-    """current (n, F) at points (n, D), whose cost is paid (n,) -> where the steps lead (n, 2 * s, F), within the limits
-
-    s is the number of `step_shares`. Half of the steps move the numbers that are changed already, half all that may
-    change: of those that are not changed, the `room` (n,) steepest. The logit of the agreement is taken to be linear, so the nearest point that reaches a logit lies along its
-    gradient from the origin: the first-order search for the nearest point of a limit state (Hasofer and Lind).
-    """
-    moves, shares = context.moves, np.array(context.config.step_shares)
-    chosen = moves.numbers
-    if not len(chosen):
-        return np.empty((len(current), 0, current.shape[1]))
-    numbers, columns = moves.feature[chosen], moves.first[chosen]
-    # Taken, not indexed: sums along the last axis must not depend on the layout that a batch gives it.
-    here, spot = current.take(numbers, axis=1), at.take(columns, axis=1)
-    origin, slope = context.origin_point.take(columns, axis=1), gradients.gradient.take(columns, axis=1)
-    free = context.opened.take(chosen, axis=1) & ~np.isnan(here)
-    moved, steep = spot != origin, np.where(free & (spot == origin), np.abs(slope), -np.inf)
-    masks = np.stack([free & moved, free & (moved | (_rank(steep) < room[:, None]))], axis=1)
-    logits = np.array(context.config.step_logits)
-    far = _distance(masks, slope[:, None], (origin - spot)[:, None], gradients.logit, paid, cost_weight, logits)
-    way = (origin - spot)[:, None] + far * slope[:, None]
-    points = spot[:, None, None] + shares[:, None] * way[:, :, None]
-    values = encoder.mean[numbers] + encoder.scale[numbers] * points
-    lower, upper = context.lower.take(chosen, axis=1)[:, None, None], context.upper.take(chosen, axis=1)[:, None, None]
-    values = moves.grid.at(chosen).snap(np.minimum(np.maximum(values, lower), upper))
-    values = np.where(masks[:, :, None], values, here[:, None, None])
-    stepped = np.repeat(current[:, None], masks.shape[1] * len(shares), axis=1)
-    stepped[:, :, numbers] = values.reshape(len(current), -1, len(numbers))
-    return stepped
-
-
-def _distance(
-    masks: NDArray[np.bool_],
-    slope: Floats,
-    back: Floats,
-    logit: Floats,
-    paid: Floats,
-    cost_weight: Floats,
-    logits: Floats,
-) -> Floats:
-    """masks (n, s, P), slope and the way back to the origin (n, 1, P) -> how far from there, in slopes (n, s, 1)
-
-    The best of the distances that would bring the logit to `logits` (L,)
-    """
-    sums = (np.stack([slope * slope, slope * back, back * back]) * masks).sum(axis=3, keepdims=True)
-    squares, start = sums[0], logit[:, None, None] + sums[1]
-    fixed = np.maximum((paid * paid)[:, None, None] - sums[2], 0.0)
-    far = np.maximum((logits - start) / np.maximum(squares, FLAT), 0.0)
-    agreement = 1.0 / (1.0 + np.exp(-(start + far * squares)))
-    value = agreement - cost_weight[:, None, None] * np.sqrt(fixed + far * far * squares)
-    return np.take_along_axis(far, value.argmax(axis=2)[..., None], axis=2)

@@ -27,7 +27,6 @@ class MoveSet:
     cosine   where the category stands on its circle, and sine
     grid     of the number
     features (P,): those that may change, and the moves of each in `of` (P, L), filled up with the first
-    numbers  (N,): one move of each feature that is a number
     """
 
     feature: NDArray[np.intp]
@@ -42,7 +41,6 @@ class MoveSet:
     grid: Grid
     features: NDArray[np.intp]
     of: NDArray[np.intp]
-    numbers: NDArray[np.intp]
 
 
 def move_set_of(encoder: Encoder, movable: NDArray[np.bool_], config: LocalSearchConfig) -> MoveSet:
@@ -80,7 +78,6 @@ def _move_set(encoder: Encoder, movable: bytes, config: LocalSearchConfig) -> Mo
         grid=Grid.of([encoder.schema.features[j].step for j in columns]),
         features=features,
         of=_moves_by_feature(columns, features),
-        numbers=np.flatnonzero(ways == config.shares[0]),
     )
 
 

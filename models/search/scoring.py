@@ -17,7 +17,6 @@ from ..arrays import Encoded, Records, Targets
 from ..model import RecourseModel
 from ..networks.batching import BLOCK, chunks
 from ..networks.density import pair_density, trust_threshold
-from ..networks.gradients import forward, forward_with_autograd, forward_with_pullback
 from ..networks.surrogate import SurrogateOutput
 
 
@@ -46,7 +45,7 @@ def score_points(model: RecourseModel, points: Encoded, target: Targets) -> Scor
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
         with torch.inference_mode():
-            outputs = forward(model.pair, x)
+            outputs = model.pair(x)
             votes, dense = _share(target_logit(model, outputs, y)), pair_density(outputs, y)
         size = rows.stop - rows.start
         agreement[rows], density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
@@ -59,43 +58,35 @@ def expected_shares(model: RecourseModel, points: Encoded) -> NDArray[np.float64
     for rows in chunks(len(points)):
         x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
         with torch.inference_mode():
-            said = torch.softmax(_log_shares(model, forward(model.pair, x)), dim=1)
+            said = torch.softmax(_log_shares(model, model.pair(x)), dim=1)
         shares[rows] = said[: rows.stop - rows.start].cpu().numpy()
     return shares
 
 
 def vote_uncertainty(model: RecourseModel, points: Encoded) -> NDArray[np.float64]:
-    """points (n, D) -> the uncertainty of the votes (n,): the Gini impurity of each model's vote, averaged over models
+    """points (n, D) -> the uncertainty of the votes (n,): the Gini impurity of the expected shares
 
-    It is the chance that a model's vote, drawn twice, differs. Where some models surely say one thing and the others
-    surely another, nothing is uncertain.
+    It is the chance that two models, drawn from those that are expected, vote differently.
     """
-    open_votes = np.empty(len(points))
-    for rows in chunks(len(points)):
-        x, _ = to_tensors(model, points[rows], np.zeros(rows.stop - rows.start, dtype=np.int64))
-        with torch.inference_mode():
-            first, second = model.pair(x)
-            said = (first.log_member_share.exp() + second.log_member_share.exp()) / 2
-            differs = 1.0 - said.square().sum(dim=2).mean(dim=1)
-        open_votes[rows] = differs[: rows.stop - rows.start].cpu().numpy()
-    return open_votes
+    return np.asarray(1.0 - (expected_shares(model, points) ** 2).sum(axis=1))
 
 
 def score_with_gradients(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Scores, LogitGradient]:
     """points (n, D), target (n,) -> what `score_points` says, with the gradients of the logit there"""
     scores = Scores(np.empty(len(points)), np.empty(len(points)))
     gradients = LogitGradient(np.empty(len(points)), np.empty(points.shape))
-    with_pullback = forward_with_pullback if model.config.search.use_fast_gradients else forward_with_autograd
     for rows in chunks(len(points)):
         x, y = to_tensors(model, points[rows], target[rows])
+        x.requires_grad_()
+        outputs = model.pair(x)
+        logit = target_logit(model, outputs, y)
+        (gradient,) = torch.autograd.grad(logit.sum(), x)
         with torch.inference_mode():
-            outputs, pullback = with_pullback(model.pair, x)
-            logit, others = _logit_and_others(model, outputs, y)
-            dense, votes = pair_density(outputs, y), _share(logit)
-            gradient = pullback(_target_slope(model, others, y))
+            dense, votes = pair_density(outputs, y), _share(logit.detach())
         size = rows.stop - rows.start
-        scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].cpu().numpy()
-        gradients.logit[rows], gradients.gradient[rows] = logit[:size].cpu().numpy(), gradient[:size].cpu().numpy()
+        scores.agreement[rows], scores.density[rows] = votes[:size].cpu().numpy(), dense[:size].detach().cpu().numpy()
+        gradients.logit[rows] = logit[:size].detach().cpu().numpy()
+        gradients.gradient[rows] = gradient[:size].cpu().numpy()
     return scores, gradients
 
 
@@ -106,16 +97,9 @@ def _share(logit: Tensor) -> Tensor:
 
 def target_logit(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor) -> Tensor:
     """log(a / (1 - a)) of the calibrated agreement a with target (B,) -> (B,)"""
-    return _logit_and_others(model, outputs, target)[0]
-
-
-def _logit_and_others(
-    model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput], target: Tensor
-) -> tuple[Tensor, Tensor]:
-    """`target_logit` (B,), and the calibrated log shares of the other classes (B, K), -inf for the target"""
     scaled, column = _log_shares(model, outputs), target[:, None]
     others = scaled.scatter(1, column, -torch.inf)
-    return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1), others
+    return scaled.gather(1, column).squeeze(1) - torch.logsumexp(others, dim=1)
 
 
 def _log_shares(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateOutput]) -> Tensor:
@@ -123,12 +107,6 @@ def _log_shares(model: RecourseModel, outputs: tuple[SurrogateOutput, SurrogateO
     mean = (outputs[0].log_class_share + outputs[1].log_class_share) / 2
     bias = torch.from_numpy(model.calibration.bias.astype(np.float32)).to(mean.device)
     return torch.add(bias, mean, alpha=model.calibration.slope)
-
-
-def _target_slope(model: RecourseModel, others: Tensor, target: Tensor) -> Tensor:
-    """The slope of `target_logit` along either network's log_valid (B, K); it adds up to zero over the classes"""
-    slope = torch.softmax(others, dim=1).neg_()
-    return slope.scatter_(1, target[:, None], 1.0).mul_(model.calibration.slope / 2)
 
 
 def to_tensors(model: RecourseModel, points: Encoded, target: Targets) -> tuple[Tensor, Tensor]:

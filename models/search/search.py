@@ -53,7 +53,7 @@ def explain(
     A record whose constraints leave it nothing gets an answer with the status `error`; its neighbours are explained.
 
     >>> from dataclasses import replace
-    >>> from models.config import Config, GeneratorConfig, RankerConfig, paper
+    >>> from models.config import Config, GeneratorConfig, paper
     >>> from models.datasets.dataset import split_dataset
     >>> from models.datasets.synthetic import four_blobs
     >>> from models.training.pipeline import fit
@@ -61,7 +61,6 @@ def explain(
     ...     surrogate=replace(paper().surrogate, width=32, steps=200),
     ...     generator=GeneratorConfig(steps=50),
     ...     distill=replace(paper().distill, rounds=2, queries=20),
-    ...     ranker=RankerConfig(steps=0),
     ... )
     >>> splits = split_dataset(four_blobs(200), seed=0)
     >>> fitted = fit(splits, ["knn", "forest"], "quick", config, query_limit=40)
@@ -103,18 +102,14 @@ def search(
         asked_for = f"max_queries is {config.max_queries}, but there is no ensemble to ask"
         raise ConfigError(f"{asked_for}; give one, or 0 queries.")
     ensemble = ensemble if config.max_queries else None
-    # A verified search goes from cheap to robust: it wants all candidates, not those that are best at one weight.
-    weight = np.full(len(target), config.cost_weight) if ensemble is None else None
-    candidates, expected, gradients = generate_with_origin(
-        model, target, feasible, config.candidates, config.seed, weight
-    )
+    candidates, expected, gradients = generate_with_origin(model, target, feasible, config.candidates, config.seed)
     own = _as_it_is(model, expected, target, feasible, config, ensemble)
     answers: list[Answer] = []
     open_to, left, possible = feasible, np.where(own.already, 0, config.max_queries - own.queries), ~own.already
     for position in range(config.k):
         if position:
             open_to, possible = freeze_main_change(model, answers[-1].chosen, open_to)
-            candidates, gradients = generate(model, target, open_to, config.candidates, config.seed, weight), None
+            candidates, gradients = generate(model, target, open_to, config.candidates, config.seed), None
         share = left // (config.k - position)
         answer = _best_answer(model, candidates, gradients, target, open_to, own, config, ensemble, share)
         left = left - answer.queries

@@ -1,8 +1,8 @@
-"""Anchors: made-up records for which nearly all teachers vote alike, kept with the model as places to head for.
+"""Anchors: made-up records for which nearly all jurors vote alike, kept with the model as places to head for.
 
 The flow leads every start of a record to one region. Where the target class has several, another one may be nearer: the
 search also tries the straight ways to the nearest anchors. An anchor is a point between classes or an end of the flow
-that the teachers voted on; none is a record of the training data.
+that the jury voted on; none is a record of the training data.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 manifest.json        the SHA-256 of the other files and the content hash (models/storage/sealed.py)
 encoder.json         the encoder and its schema
 model.json           configuration, its format, calibration, generated features, frontier, density quantiles, seed
-weights.safetensors  the surrogate pair, the velocity field, the ranker (as `scout`), and vectors of spectral norms
+weights.safetensors  the surrogate pair, the velocity field, and vectors of spectral norms
 anchors.safetensors  the anchors (models/space/anchors.py)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
 """
@@ -25,7 +25,6 @@ from ..device import find_device
 from ..ensemble.local import LocalEnsemble, load_ensemble, save_ensemble
 from ..errors import ArtifactError, ConfigError, SchemaError
 from ..model import Calibration, FrontierPoint, RecourseModel
-from ..networks.ranker import CandidateRanker
 from ..networks.surrogate import SurrogatePair
 from ..networks.velocity import Velocity, make_velocity
 from ..space.anchors import Anchors
@@ -40,6 +39,9 @@ ANCHORS_FILE = "anchors.safetensors"
 ENSEMBLE_FOLDER = "ensemble"
 OLD_NAMES = {"flowing": "generated_features", "usual_scores": "density_quantiles"}
 """What `model.json` called its parts up to version 0.1."""
+
+DROPPED = "scout."
+"""The network that ranked the ends of paths before they were decoded, in models of version 0.1."""
 
 
 def save_model(model: RecourseModel, folder: Path, ensemble: LocalEnsemble | None = None) -> str:
@@ -109,13 +111,12 @@ def _read_model(document: Mapping[str, object], encoder: Encoder) -> RecourseMod
     generated = frozenset(read_texts(document, "generated_features", owner))
     if stray := sorted(generated - set(encoder.schema.names)):
         raise SchemaError(f"'{stray[0]}' is generated but is no feature.")
-    pair, velocity, ranker = _networks(encoder, config)
+    pair, velocity = _networks(encoder, config)
     return RecourseModel(
         encoder=encoder,
         config=config,
         pair=pair,
         velocity=velocity,
-        ranker=ranker,
         calibration=_read_calibration(read_mapping(document.get("calibration"), "'calibration'"), encoder),
         generated_features=generated,
         seed=_read_count(document, "seed"),
@@ -166,18 +167,16 @@ def _read_list(document: Mapping[str, object], key: str) -> list[object]:
     return value
 
 
-def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity, CandidateRanker | None]:
+def _networks(encoder: Encoder, config: Config) -> tuple[SurrogatePair, Velocity]:
     """Networks of the right shape; making them leaves the caller's random numbers alone."""
     classes = len(encoder.schema.classes)
     with torch.random.fork_rng(devices=[]):
         pair = SurrogatePair(encoder.width, classes, config.surrogate)
-        ranker = CandidateRanker(encoder.width, classes, config.ranker.width) if config.ranker.steps else None
-        return pair, make_velocity(encoder.width, classes, config.flow), ranker
+        return pair, make_velocity(encoder.width, classes, config.flow)
 
 
 def _modules(model: RecourseModel) -> nn.ModuleDict:
-    modules: dict[str, nn.Module] = {"pair": model.pair, "velocity": model.velocity}
-    return nn.ModuleDict(modules if model.ranker is None else modules | {"scout": model.ranker})
+    return nn.ModuleDict({"pair": model.pair, "velocity": model.velocity})
 
 
 def _weights(model: RecourseModel) -> dict[str, Tensor]:
@@ -202,8 +201,9 @@ def _read_anchors(path: Path, encoder: Encoder) -> Anchors:
 
 
 def _read_weights(model: RecourseModel, path: Path) -> None:
-    """Fill the model's networks; names and shapes must fit exactly."""
+    """Fill the model's networks; names and shapes must fit exactly. Models of version 0.1 may have one network more."""
     try:
-        _modules(model).load_state_dict(load(path.read_bytes()))
+        weights = {name: value for name, value in load(path.read_bytes()).items() if not name.startswith(DROPPED)}
+        _modules(model).load_state_dict(weights)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ArtifactError(f"The weights in '{path}' are missing or do not fit the model's settings.") from error

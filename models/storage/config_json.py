@@ -27,25 +27,17 @@ def _training_settings() -> Filling:
     places = {
         "surrogate": ("queried_batch", "warmup", "final_rate", "calibration_prior"),
         "generator": ("final_rate", "frozen_most", "bounded_share", "clip"),
-        "distill": ("surrogate_rate_end", "generator_rate_end", "aggregate_every"),
+        "distill": ("surrogate_rate_end", "generator_rate_end"),
     }
     whole = config_to_json(Config())
     single = {f"{name}.{key}": whole[name][key] for name, keys in places.items() for key in keys}
-    single |= {f"ranker.{key}": value for key, value in whole["ranker"].items() if key not in ("width", "steps")}
-    return single | {
-        name: whole[name] for name in ("acquisition", "teachers", "residuals", "pseudo_labels", "selection")
-    }
+    return single | {name: whole[name] for name in ("acquisition", "jury", "residuals", "pseudo_labels", "selection")}
 
 
 LATER: tuple[Filling, ...] = (
-    {"flow.context": None, "ranker": {"width": 64, "steps": 0}},
+    {"flow.context": None},
     {"surrogate.heads": 1},
-    {
-        **_training_settings(),
-        "ranker.by_objective": 4,
-        "ranker.by_agreement": 1,
-        "search": asdict(SearchMethodConfig()),
-    },
+    {**_training_settings(), "search": asdict(SearchMethodConfig())},
 )
 """The settings that each format after 1 added, with the values that keep an older model's behaviour.
 
@@ -54,14 +46,11 @@ A new setting in models/config needs a new entry at the end, such as {"flow.rest
 FORMAT = 1 + len(LATER)
 
 RENAMED: Mapping[int, Mapping[str, str]] = {
-    4: {
-        "scout": "ranker",
-        "surrogate.plausible": "teachers",
-        "distill.settle_steps": "finetune_steps",
-        "distill.settle_rate": "finetune_rate",
-    }
+    4: {"surrogate.plausible": "jury"},
 }
 """Settings that got another name: since which format, the old place (such as "distill.rounds") and the new name."""
+DROPPED: Mapping[int, frozenset[str]] = {4: frozenset({"scout", "distill.settle_steps", "distill.settle_rate"})}
+"""Settings of parts that are gone: since which format, the old places."""
 REWORDED: Mapping[int, Mapping[tuple[str, object], str]] = {4: {("flow.solver", "ralston"): "ralston3"}}
 """Values that got another name: since which format, the old place and value, and the new value."""
 
@@ -83,10 +72,13 @@ def _rename(document: object, written: int, prefix: str = "") -> object:
     if not isinstance(document, Mapping):
         return document
     names = {old: new for since, pairs in RENAMED.items() if written < since for old, new in pairs.items()}
+    gone = {place for since, places in DROPPED.items() if written < since for place in places}
     words = {old: new for since, pairs in REWORDED.items() if written < since for old, new in pairs.items()}
     renamed: dict[object, object] = {}
     for key, value in document.items():
         place = f"{prefix}{key}"
+        if place in gone:
+            continue
         known = words.get((place, value), value) if isinstance(value, str) else value
         renamed[names.get(place, key)] = _rename(known, written, f"{place}.")
     return renamed

@@ -4,8 +4,7 @@ Each round explains some training records with the model as it is, picks an acqu
 other ends of paths, and queries the ensemble for its labels: some answers as they come, and points drawn by uncertainty
 sampling. The surrogate learns from all labels so far, then the generator is refined against the surrogate.
 
-The teachers label every answer of these searches, which costs no query (dataset aggregation, as in DAgger): a search
-finds the errors of its surrogate, so the surrogate needs most labels where its own search leads.
+The jury labels the answers of these searches and the ends of some paths, which costs no query.
 """
 
 import math
@@ -51,18 +50,11 @@ class Acquisition:
         if surrogate.pseudo_labels is not None:
             ends = candidates.points[: model.config.acquisition.labelled].reshape(-1, model.encoder.width)
             surrogate.pseudo_labels.add(self._tensor(ends))
-            surrogate.pseudo_labels.add(self._tensor(answers.points[:, 0]), on_policy=True)
+            surrogate.pseudo_labels.add(self._tensor(answers.points[:, 0]))
         pool, targets = self._ranked_pool(candidates, answers, target, count)
         points, known = model.encoder.encode(pool).astype(np.float32), surrogate.queried.points.cpu().numpy()
         fresh = _fresh_rows(points, known)[:count]
         return pool[fresh], targets[fresh]
-
-    def aggregate(self) -> None:
-        """One step of dataset aggregation: the teachers label what the search answers by now, which costs no query."""
-        if self.surrogate.pseudo_labels is not None:
-            _, answers, _ = self._search()
-            self.surrogate.pseudo_labels.add(self._tensor(answers.points[:, 0]), on_policy=True)
-            self.surrogate.pseudo_labels.relabel()
 
     def _search(self) -> tuple[Candidates, Candidates, Targets]:
         """Some training records explained: candidates (n, c), what the search would return (n, 1), the targets (n,)"""
@@ -113,8 +105,8 @@ def distill(
         chosen, target = acquisition.batch(config.queries)
         # Retries and what a crash left unanswered are charged too: the last rounds may find nothing left to pay with.
         with suppress(QueryLimitError):
-            asked, heads = torch.from_numpy(target).to(model.device), surrogate.queried.votes.shape[1]
-            fresh = query_ensemble(ensemble, model.encoder, chosen, asked, heads)
+            asked = torch.from_numpy(target).to(model.device)
+            fresh = query_ensemble(ensemble, model.encoder, chosen, asked)
             surrogate.queried = surrogate.queried.extend(fresh)
         if surrogate.pseudo_labels is not None:
             surrogate.pseudo_labels.fit(surrogate.queried)

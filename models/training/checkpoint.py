@@ -25,7 +25,7 @@ from ..storage.sealed import check_seal, write_object, write_sealed
 
 FACTS_FILE = "checkpoint.json"
 STATE_FILE = "state.safetensors"
-PHASES = ("surrogate", "generator", "distill", "finetune")
+PHASES = ("surrogate", "generator", "distill")
 """In the order of a run; a step of distillation is a round."""
 
 

@@ -1,8 +1,8 @@
-"""Kernel ridge regression on what the stacked teachers get wrong, known at the points that were queried.
+"""Kernel ridge regression on what the jury gets wrong about the lender's models, known at the points that were queried.
 
-The teachers say roughly how the black boxes vote; the queried labels say exactly, at a few points. The difference is
-carried over to other points: to those nearby, by a rough kernel, since votes jump; and to those where the teachers'
-logits are alike, by a smooth kernel over these logits, since where a black box parts from a teacher it does so all
+The jury says how models vote that follow the data; the queried labels say how the lender's do, at a few points. The difference is
+carried over to other points: to those nearby, by a rough kernel, since votes jump; and to those where the jurors'
+logits are alike, by a smooth kernel over these logits, since where a black box parts from a juror it does so all
 along the decision boundary. Widths and ridge are chosen by leave-one-out cross-validation; where that finds no use,
 nothing is added.
 
@@ -22,7 +22,7 @@ from ..config import ResidualConfig
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """A fitted regression: points (q, D), logits (q, V), widths of both kernels (alike 0: off), weights (q, H * K)."""
+    """A fitted regression: points (q, D), logits (q, V), widths of both kernels (alike 0: off), weights (q, K)."""
 
     points: Encoded
     logits: Floats
@@ -31,7 +31,7 @@ class Residuals:
     weights: Floats
 
     def at(self, points: Encoded, logits: Floats) -> Floats:
-        """points (n, D), teachers' logits (n, V) -> what is to be added there (n, H * K)"""
+        """points (n, D), jurors' logits (n, V) -> what is to be added there (n, K)"""
         added = kernel_sums(points, self.points, self.weights, 1.0 / self.width, "exponential")
         if not self.alike:
             return added
@@ -39,13 +39,12 @@ class Residuals:
 
 
 def fit_residuals(
-    points: Encoded, logits: Floats, errors: Floats, config: ResidualConfig | None = None
+    points: Encoded, logits: Floats, errors: Floats, config: ResidualConfig
 ) -> Residuals | None:
-    """points (q, D), teachers' logits (q, V) and errors (q, H * K) there -> the regression
+    """points (q, D), jurors' logits (q, V) and errors (q, K) there -> the regression
 
     None where it is switched off, or where leaving one out finds that it helps too little.
     """
-    config = config or ResidualConfig()
     if not config.enabled or len(points) < config.least_points:
         return None
     apart, unlike = squared_distances(points, points), squared_distances(logits, logits)

@@ -60,7 +60,6 @@ class RunState:
         tensors |= {"meter.records": torch.from_numpy(records), "meter.answers": torch.from_numpy(answers)}
         if (pseudo := self.surrogate.pseudo_labels) is not None:
             tensors |= {"pseudo.points": pseudo.points, "pseudo.votes": torch.from_numpy(pseudo.votes)}
-            tensors["pseudo.on_policy"] = pseudo.on_policy
         facts = {
             "run": self._run,
             "generated_features": sorted(self.generated),
@@ -94,8 +93,8 @@ class RunState:
         set_rate(surrogate.optimizer, read_number(snapshot.facts, "rate", "the checkpoint"))
         surrogate.queried = QueriedLabels(*(tensors[f"queried.{name}"].to(device) for name in _QUERIED))
         if surrogate.pseudo_labels is not None:
-            points, on_policy = tensors["pseudo.points"].to(device), tensors["pseudo.on_policy"].to(device)
-            surrogate.pseudo_labels.restore(points, tensors["pseudo.votes"].numpy(), on_policy, surrogate.queried)
+            points, votes = tensors["pseudo.points"].to(device), tensors["pseudo.votes"].numpy()
+            surrogate.pseudo_labels.restore(points, votes, surrogate.queried)
         records, answers = tensors["meter.records"].numpy(), tensors["meter.answers"].numpy()
         self.meter.restore(records, answers, _count(snapshot.facts["spent"]))
         self.choices.bit_generator.state = dict(read_mapping(snapshot.facts["choices"], "'choices'"))
@@ -107,7 +106,7 @@ class RunState:
         surrogate.random.set_state(tensors["random"])
 
 
-_QUERIED = ("points", "target", "mean", "votes")
+_QUERIED = ("points", "target", "mean", "shares")
 
 
 def selected_features(snapshot: Snapshot) -> frozenset[str]:

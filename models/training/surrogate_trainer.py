@@ -4,7 +4,6 @@ The (K+1)-way NCE classifier of docs/METHOD.md, section 2 (paper, "NCE-based Con
 calibration of its votes (Platt scaling) on the labels that were queried.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,44 +40,19 @@ class SurrogateTrainer:
             pair.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         classes = int(data.labels.max()) + 1
-        self.queried = QueriedLabels.empty(data.points.shape[1], settings.heads or 1, classes, data.points.device)
+        self.queried = QueriedLabels.empty(data.points.shape[1], classes, data.points.device)
         self.pseudo_labels: PseudoLabels | None = None
 
     def pretrain(self, report: Report, steps: Steps = all_steps) -> None:
         """The configured number of steps, with warm-up and cosine decay."""
-        settings = self.config.surrogate
-        self._run("surrogate", settings.steps, settings.learning_rate, report, steps)
-
-    def finetune(self, aggregate: Callable[[], None], report: Report, steps: Steps = all_steps) -> None:
-        """Fine-tuning, when everything is queried: what the rounds left unsteady is learned at a falling rate.
-
-        Once in `aggregate_every` steps `aggregate` adds pseudo-labels for what a search answers by now.
-        """
-        settings = self.config.distill
-
-        def every_so_often(step: int) -> None:
-            if step % settings.aggregate_every == 0:
-                aggregate()
-
-        self._run("finetune", settings.finetune_steps, settings.finetune_rate, report, steps, every_so_often)
-
-    def _run(
-        self,
-        phase: str,
-        count: int,
-        rate: float,
-        report: Report,
-        steps: Steps,
-        before: Callable[[int], None] = lambda step: None,
-    ) -> None:
-        settings = self.config.surrogate
-        for step in steps(phase, count):
-            before(step)
+        settings, count = self.config.surrogate, self.config.surrogate.steps
+        for step in steps("surrogate", count):
             self.pair.train()
-            set_rate(self.optimizer, rate * warm_cosine(step, count, settings.warmup, settings.final_rate))
+            share = warm_cosine(step, count, settings.warmup, settings.final_rate)
+            set_rate(self.optimizer, settings.learning_rate * share)
             loss = self.step()
             if step % 50 == 0 or step + 1 == count:
-                report(phase, step + 1, count, float(loss))
+                report("surrogate", step + 1, count, float(loss))
 
     def step(self) -> Tensor:
         """One update; returns the loss ()
@@ -101,14 +75,13 @@ class SurrogateTrainer:
         outputs, sizes, loss = self.pair(torch.cat(parts)), [len(part) for part in parts], points.new_zeros(())
         for reading in outputs:
             logits, noise_logits, _, _ = reading.logits.split(sizes)
-            own_votes, _, pseudo_votes, queried_votes = reading.log_member_share.split(sizes)
+            own_votes, _, pseudo_votes, queried_votes = reading.log_class_share.split(sizes)
             loss = loss + nce_loss(logits, self.data.labels[drawn], noise_logits, settings.ratio, settings.weight)
             if pseudo is not None:
                 loss = loss + vote_loss(pseudo_votes, pseudo.soft_labels[labelled])
             elif self.config.surrogate.votes:
-                # Without teachers the labels are the only votes, until some are queried.
-                labels = functional.one_hot(self.data.labels[drawn], own_votes.shape[2])
-                loss = loss + vote_loss(own_votes, labels[:, None].expand_as(own_votes))
+                # Without a jury the labels are the only votes, until some are queried.
+                loss = loss + vote_loss(own_votes, functional.one_hot(self.data.labels[drawn], own_votes.shape[1]))
             if len(queried):
                 loss = loss + self._queried_loss(queried_votes, queried)
         self.optimizer.zero_grad()
@@ -116,10 +89,10 @@ class SurrogateTrainer:
         self.optimizer.step()
         return loss.detach()
 
-    def _queried_loss(self, log_member_share: Tensor, drawn: Tensor) -> Tensor:
+    def _queried_loss(self, log_class_share: Tensor, drawn: Tensor) -> Tensor:
         if self.config.surrogate.votes:
-            return vote_loss(log_member_share, self.queried.votes[drawn])
-        return distillation_loss(log_member_share[:, 0], self.queried.target[drawn], self.queried.mean[drawn])
+            return vote_loss(log_class_share, self.queried.shares[drawn])
+        return distillation_loss(log_class_share, self.queried.target[drawn], self.queried.mean[drawn])
 
     def _draw(self, size: int, count: int) -> Tensor:
         return torch.randint(size, (count,), generator=self.random, device=self.random.device)

@@ -1,9 +1,9 @@
 """Training from top to bottom (docs/METHOD.md, sections 2 to 4; paper, "Proposed Method" and Algorithm 1).
 
-1. The surrogate learns classes and density from the labelled data, and votes from the teachers' pseudo-labels.
+1. The surrogate learns classes and density from the labelled data, and votes from the jury's pseudo-labels.
 2. The generator learns to move records into the target class against the surrogate.
 3. Distillation: rounds in which the ensemble is queried, the surrogate learns the answers, the generator follows.
-4. Fine-tuning of the surrogate on all labels; calibration of its votes; anchors; the ranker; the frontier.
+4. Calibration of the votes; anchors; the frontier.
 """
 
 from dataclasses import replace
@@ -30,12 +30,11 @@ from .acquisition import Acquisition, distill
 from .checkpoint import Checkpoints, all_steps
 from .feature_selection import select_features
 from .generator_trainer import GeneratorTrainer, training_boxes
+from .jury import fit_jury
 from .pseudo_labels import PseudoLabels, mix_points
-from .ranker_trainer import with_ranker
 from .run_state import RunState, selected_features
 from .schedule import Report, silent
 from .surrogate_trainer import SurrogateTrainer, TrainingData, fit_calibration
-from .teachers import fit_teachers
 
 
 def train(
@@ -49,8 +48,8 @@ def train(
 ) -> RecourseModel:
     """The whole method: a model that explains what `ensemble` decides.
 
-    splits       the training split is learned from; on the validation split only the frontier, the density quantiles
-                 and the ranker's use are measured
+    splits       the training split is learned from; on the validation split only the frontier and the density quantiles
+                 are measured
     query_limit  the most records that are put to the ensemble; by default, what distillation plans
     report       is told every few steps how far the run is
     checkpoints  keeps the state now and then, or goes on from a kept one, with the same bits at the end
@@ -64,7 +63,7 @@ def train(
     if not len(validation):
         raise DataError("The validation split has no record to measure the frontier on; give at least one.")
     meter = QueryMeter(ensemble, config.queries if query_limit is None else query_limit)
-    fitted = config.surrogate.fitted(len(training), len(ensemble.member_names))
+    fitted = config.surrogate.fitted(len(training))
     config = replace(config.limited_to(meter.limit), surrogate=fitted)
     random = torch.Generator(device=device).manual_seed(seed)
     resume = None if checkpoints is None else checkpoints.resume
@@ -76,7 +75,7 @@ def train(
         pair = SurrogatePair(encoder.width, classes, config.surrogate).to(device)
         velocity = make_velocity(encoder.width, classes, config.flow).to(device)
     surrogate = SurrogateTrainer(pair, data, config, random)
-    if config.surrogate.teachers:
+    if config.surrogate.jury:
         surrogate.pseudo_labels = _pseudo_labels(encoder, training, data, config, seed)
         if resume is None:
             between = mix_points(data.points, data.labels, snapper, config.pseudo_labels, random)
@@ -91,13 +90,10 @@ def train(
     model = RecourseModel(encoder, config, pair, velocity, Calibration.identity(classes), generated, seed)
     acquisition = Acquisition(model, training, surrogate, state.choices)
     distill(acquisition, meter, generator, report, steps)
-    if config.distill.rounds:
-        surrogate.finetune(acquisition.aggregate, report, steps)
     pair.eval()
     anchors = _anchors(model, surrogate, training, seed)
     calibration = fit_calibration(pair, surrogate.queried, classes, config.surrogate.calibration_prior)
     model = replace(model, calibration=calibration, queries=meter.spent, anchors=anchors, config=_served(config))
-    model = with_ranker(model, training, validation, seed)
     quantiles = measure_density_quantiles(model, validation.records, validation.labels)
     return replace(model, frontier=measure_frontier(model, validation, seed), density_quantiles=quantiles)
 
@@ -115,7 +111,7 @@ def _anchors(model: RecourseModel, surrogate: SurrogateTrainer, training: Labell
         return Anchors.none(encoder.width)
     flows = np.array([name in model.generated_features for name in encoder.schema.names])[encoder.feature_of_column]
     points, random = encoder.encode(training.records), np.random.default_rng(seed)
-    pool, shares = pseudo.points.cpu().numpy().astype(np.float64), pseudo.shares.cpu().numpy()
+    pool, shares = pseudo.points.cpu().numpy().astype(np.float64), pseudo.soft_labels.cpu().numpy()
     return choose_anchors(pool, shares, points, training.labels, flows, random, model.config.search.anchors)
 
 
@@ -126,8 +122,7 @@ def _training_data(encoder: Encoder, training: Labelled, config: Config, device:
 
 
 def _pseudo_labels(encoder: Encoder, training: Labelled, data: TrainingData, config: Config, seed: int) -> PseudoLabels:
-    """The teachers, with nothing to label yet."""
+    """The jury, with nothing to label yet."""
     classes = len(encoder.schema.classes)
-    teachers = fit_teachers(encoder.encode(training.records), training.labels, classes, seed, config.teachers)
-    heads, share = config.surrogate.heads or 1, config.pseudo_labels.on_policy_share
-    return PseudoLabels(teachers, encoder.width, heads, data.points.device, config.residuals, share)
+    jury = fit_jury(encoder.encode(training.records), training.labels, classes, seed, config.jury)
+    return PseudoLabels(jury, encoder.width, classes, data.points.device, config.residuals)

@@ -28,10 +28,10 @@ def plane(*names: str) -> Encoder:
 
 def linear_model(encoder: Encoder, slope: list[float], bias: float = 0.0) -> RecourseModel:
     """A model that expects the share sigmoid(slope . x + bias) of the votes to say "yes" (class 1) of a point x."""
-    config: Config = replace(TINY, surrogate=SurrogateConfig(width=16, heads=1, teachers=False))
+    config: Config = replace(TINY, surrogate=SurrogateConfig(width=16, jury=False))
     drawn = random_model(encoder, config)
     # The first network says nothing; the second says it all, and the slope of 2 takes the mean of the two back.
-    model = replace(drawn, calibration=Calibration(2.0, np.zeros(2)), ranker=None)
+    model = replace(drawn, calibration=Calibration(2.0, np.zeros(2)))
     first, second = model.pair.first, model.pair.second
     below, _, above, _ = second.trunk
     assert isinstance(below, torch.nn.Linear) and isinstance(above, torch.nn.Linear)

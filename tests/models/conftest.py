@@ -25,7 +25,7 @@ def blobs_task() -> Task:
 
 @pytest.fixture(scope="session")
 def tiny_model(loans_task: Task) -> RecourseModel:
-    """Trained on the loans with every part: plausible models, votes, distillation, frontier."""
-    config = replace(TINY, surrogate=replace(TINY.surrogate, teachers=True))
+    """Trained on the loans with every part: jury, votes, distillation, frontier."""
+    config = replace(TINY, surrogate=replace(TINY.surrogate, jury=True))
     task = loans_task
     return train(task, Scorecards(task.encoder), config, seed=5)

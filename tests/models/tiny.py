@@ -7,23 +7,21 @@ import torch
 from numpy.typing import NDArray
 
 from models.arrays import Records, Targets
-from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, RankerConfig, SurrogateConfig
+from models.config import Config, DistillConfig, FlowConfig, GeneratorConfig, JuryConfig, SurrogateConfig
 from models.datasets.dataset import Dataset, Splits, split_dataset
 from models.model import Calibration, RecourseModel
-from models.networks.ranker import CandidateRanker
 from models.networks.surrogate import SurrogatePair
 from models.networks.velocity import GuidedVelocity, Request, make_velocity
 from models.space.constraints import Constraints, compile_constraints
 from models.space.encoding import Encoder
 from models.space.feasible import FeasibleSet
 
-# With a dozen answers there is little to tell the black boxes apart by: one head stands for all of them.
 TINY = Config(
-    surrogate=SurrogateConfig(width=16, heads=1, teachers=False, steps=30, batch=64),
+    surrogate=SurrogateConfig(width=16, jury=False, steps=30, batch=64),
     flow=FlowConfig(width=16, context=16, steps=2),
     generator=GeneratorConfig(steps=20, batch=64),
-    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2, finetune_steps=5),
-    ranker=RankerConfig(width=16, steps=20),
+    distill=DistillConfig(rounds=2, queries=6, surrogate_steps=3, generator_steps=2),
+    jury=JuryConfig(draws=1, forest_trees=20, boosted_trees=20, perceptron_epochs=10),
 )
 
 
@@ -74,9 +72,8 @@ def random_model(encoder: Encoder, config: Config, seed: int = 0) -> RecourseMod
         velocity = make_velocity(encoder.width, classes, config.flow)
         torch.nn.init.normal_(velocity.out.weight, std=2.0 / config.flow.width**0.5)
         torch.nn.init.normal_(velocity.guide.bias if isinstance(velocity, GuidedVelocity) else velocity.out.bias)
-        ranker = CandidateRanker(encoder.width, classes, config.ranker.width) if config.ranker.steps else None
     calibration, names = Calibration(1.5, np.linspace(-0.3, 0.4, classes)), frozenset(encoder.schema.names)
-    return RecourseModel(encoder, config, pair, velocity, calibration, names, seed, ranker=ranker)
+    return RecourseModel(encoder, config, pair, velocity, calibration, names, seed)
 
 
 def feasible_by_schema(encoder: Encoder, records: Records) -> FeasibleSet:

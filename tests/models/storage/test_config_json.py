@@ -1,6 +1,5 @@
 """The configuration as JSON and back."""
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +12,17 @@ from models.errors import ConfigError
 from models.storage.config_json import FORMAT, config_from_json, config_to_json
 
 FORMAT_1, FORMAT_2, FORMAT_3 = (Path(__file__).parent / f"config_format_{number}.json" for number in (1, 2, 3))
-SEARCH_DIGEST = "6e38b4cb0b32e116f237f934b8c207f02a67923e2c4ac2a9e2577315c3337d30"
-"""Of the search's settings with which formats up to 3 search."""
-TODAY = {"plausible": "teachers", "settle_steps": "finetune_steps", "settle_rate": "finetune_rate", "scout": "ranker"}
+TODAY = {"plausible": "jury"}
+GONE = ("scout", "settle_steps", "settle_rate")
+"""Of parts that are gone"""
 
 
 def settings(document: dict[str, Any]) -> dict[str, Any]:
     """Every setting by its place, under today's names"""
     found: dict[str, Any] = {}
     for name, value in document.items():
+        if name in GONE:
+            continue
         name = TODAY.get(name, name)
         found |= (
             {f"{name}.{key}": v for key, v in settings(value).items()} if isinstance(value, dict) else {name: value}
@@ -83,7 +84,7 @@ def test_a_model_of_the_first_format_is_read_for_ever() -> None:
     document = json.loads(FORMAT_1.read_text())
     config = config_from_json(document, 1)
     assert config.surrogate.votes is False and config.flow.solver == "dopri5"
-    assert config.flow.context is None and config.ranker.steps == 0, "its networks are what they were"
+    assert config.flow.context is None, "its networks are what they were"
     kept = settings(config_to_json(config))
     assert {name: kept[name] for name in settings(document)} == settings(document)
 
@@ -92,7 +93,7 @@ def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
     document = json.loads(FORMAT_2.read_text())
     config = config_from_json(document, 2)
     assert config.surrogate.heads == 1 and config.surrogate.width == NARROW
-    assert (config.flow.solver, config.flow.steps, config.ranker.width) == ("midpoint", 2, 64), "searched as it was"
+    assert (config.flow.solver, config.flow.steps) == ("midpoint", 2), "its paths are what they were"
     kept = settings(config_to_json(config))
     assert {name: kept[name] for name in settings(document)} == settings(document)
 
@@ -100,23 +101,15 @@ def test_a_model_of_the_second_format_has_one_head_for_all_votes() -> None:
 def test_old_names_of_the_training_are_read() -> None:
     document = json.loads(FORMAT_3.read_text())
     document["surrogate"]["plausible"] = False
-    document["distill"] |= {"settle_steps": 70, "settle_rate": 0.002}
     config = config_from_json(document, 3)
-    assert config.surrogate.teachers is False
-    assert (config.distill.finetune_steps, config.distill.finetune_rate) == (70, 0.002)
-    assert (config.ranker, config.teachers) == (fast().ranker, fast().teachers)
+    assert config.surrogate.jury is False and config.jury == fast().jury
 
 
-def test_a_model_of_the_third_format_has_other_names_and_no_settings_of_the_search() -> None:
-    """Does this fail because a default has changed? Then `LATER` wants the old value of it."""
+def test_settings_of_parts_that_are_gone_are_read_over_in_old_documents_only() -> None:
     document = json.loads(FORMAT_3.read_text())
+    assert "scout" in document and "settle_steps" in document["distill"]
     config = config_from_json(document, 3)
-    assert (config.flow.solver, config.ranker.steps) == ("ralston3", 2000)
-    search = config.search
-    assert (search.anchors.nearest, search.local.change_penalty, search.verification.patience) == (4, 0.004, 4)
-    assert search.use_ranker and search.use_anchors and search.use_linearised_steps and search.use_random_directions
-    digest = hashlib.sha256(json.dumps(config_to_json(config)["search"], sort_keys=True).encode()).hexdigest()
-    assert digest == SEARCH_DIGEST, "searched as it was"
+    assert config.flow.solver == "ralston3" and config.search == fast().search
     with pytest.raises(ConfigError, match="unknown setting 'scout'"):
         config_from_json(document)
 
