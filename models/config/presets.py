@@ -101,9 +101,7 @@ def paper(cost: float = 0.2, density: float = 0.1) -> Config:
         generator=GeneratorConfig(
             epochs=800, batch=64, learning_rate=1e-3, warmup=20 / 800, ema=0.999, joint=True, constrained=0.0
         ),
-        distill=DistillConfig(
-            surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5
-        ),
+        distill=DistillConfig(surrogate_steps=9, generator_steps=9, surrogate_rate=1e-4, generator_rate=5e-5),
     )
 
 

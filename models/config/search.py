@@ -57,7 +57,7 @@ class SearchConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class AnchorConfig(Settings):
-    """Anchors: points that nearly all teachers vote for, as further places to head for.
+    """Anchors: points that nearly all jurors vote for, as further places to head for.
 
     sure       the share of votes that makes a point an anchor
     seekers    so many training records of other classes each name their nearest anchor, which is kept

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from .checks import Count, NotNegative, Positive, Positives, Settings, Share, Size, at_least, positive, require
+from .checks import Count, NotNegative, Positive, Settings, Share, Size, at_least, positive, require
 
 Solver: TypeAlias = Literal["euler", "midpoint", "ralston3", "rk4", "dopri5"]
 DensityProxy: TypeAlias = Literal["nce", "none", "disc2", "knn", "lof"]

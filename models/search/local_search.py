@@ -12,9 +12,8 @@ Where only so many features may change, an answer that changes more counts for n
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Encoded, Floats, Records, Targets
+from ..arrays import Floats, Records, Targets
 from ..model import RecourseModel
-from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet
 from .candidates import Candidates, measure, measure_few
 from .moves import MoveContext, MoveSet, changed_features, effects, permitted, proposals, same

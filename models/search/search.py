@@ -164,9 +164,7 @@ def _best_answer(
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
     if ensemble is None:
         return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
-    verified = verify(
-        model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds
-    )
+    verified = verify(model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds)
     changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
     more = ~(verified.agreement <= known + TOLERANCE)
     better = changed & np.where(verified.queries > 0, more, _expects_more(verified.best, own))

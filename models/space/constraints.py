@@ -190,7 +190,9 @@ def compile_each(
         feasible = replace(feasible, most=np.full(len(origin), most))
         forced = (~feasible.own_fits()).sum(axis=1)
         for row in np.flatnonzero(forced > most):
-            fact = f"Row {row + 1}: {forced[row]} features have to change to lie in their ranges, and at most {most} may"
+            fact = (
+                f"Row {row + 1}: {forced[row]} features have to change to lie in their ranges, and at most {most} may"
+            )
             errors[row] = errors[row] or ConstraintError(f"{fact}; allow more changes or widen the ranges.")
     if constraints.weights:
         _check_weights(schema, constraints.weights)
@@ -201,7 +203,9 @@ def compile_each(
 
 def _check_most(most: int) -> None:
     if type(most) is not int or most < 1:
-        raise ConstraintError(f"max_changes is {most!r}; it must be a whole number of at least 1, or null for no limit.")
+        raise ConstraintError(
+            f"max_changes is {most!r}; it must be a whole number of at least 1, or null for no limit."
+        )
 
 
 def _check_weights(schema: Schema, weights: Mapping[str, float]) -> None:

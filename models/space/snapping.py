@@ -1,4 +1,4 @@
-"""Decoding as tensor arithmetic, in single precision: for the training, and for the ranker.
+"""Decoding as tensor arithmetic, in single precision: for the training.
 
 Models see only records that somebody could hold, so the generator is trained on where its path lands after decoding,
 with a straight-through gradient. What a search reports is decoded with the encoder, exactly.

@@ -51,7 +51,9 @@ RENAMED: Mapping[int, Mapping[str, str]] = {
 """Settings that got another name: since which format, the old place (such as "distill.rounds") and the new name."""
 DROPPED: Mapping[int, frozenset[str]] = {4: frozenset({"scout", "distill.settle_steps", "distill.settle_rate"})}
 """Settings of parts that are gone: since which format, the old places."""
-REWORDED: Mapping[int, Mapping[tuple[str, object], str]] = {4: {("flow.solver", "ralston"): "ralston3"}}
+REWORDED: Mapping[int, Mapping[tuple[str, object], object]] = {
+    4: {("flow.solver", "ralston"): "ralston3", ("surrogate.heads", None): 1},
+}
 """Values that got another name: since which format, the old place and value, and the new value."""
 
 
@@ -79,7 +81,7 @@ def _rename(document: object, written: int, prefix: str = "") -> object:
         place = f"{prefix}{key}"
         if place in gone:
             continue
-        known = words.get((place, value), value) if isinstance(value, str) else value
+        known = words.get((place, value), value) if isinstance(value, str | None) else value
         renamed[names.get(place, key)] = _rename(known, written, f"{place}.")
     return renamed
 

@@ -1,9 +1,9 @@
 """Kernel ridge regression on what the jury gets wrong about the lender's models, known at the points that were queried.
 
-The jury says how models vote that follow the data; the queried labels say how the lender's do, at a few points. The difference is
-carried over to other points: to those nearby, by a rough kernel, since votes jump; and to those where the jurors'
-logits are alike, by a smooth kernel over these logits, since where a black box parts from a juror it does so all
-along the decision boundary. Widths and ridge are chosen by leave-one-out cross-validation; where that finds no use,
+The jury says how models vote that follow the data; the queried labels say how the lender's do, at a few points. The
+difference is carried over to other points: to those nearby, by a rough kernel, since votes jump; and to those where the
+jurors' logits are alike, by a smooth kernel over these logits, since where a black box parts from a juror it does so
+all along the decision boundary. Widths and ridge are chosen by leave-one-out cross-validation; where that finds no use,
 nothing is added.
 
 The sums of kernels between many points and a few are asked for in every round of distillation. They are computed in
@@ -38,9 +38,7 @@ class Residuals:
         return added + kernel_sums(logits, self.logits, self.weights, 0.5 / self.alike**2)
 
 
-def fit_residuals(
-    points: Encoded, logits: Floats, errors: Floats, config: ResidualConfig
-) -> Residuals | None:
+def fit_residuals(points: Encoded, logits: Floats, errors: Floats, config: ResidualConfig) -> Residuals | None:
     """points (q, D), jurors' logits (q, V) and errors (q, K) there -> the regression
 
     None where it is switched off, or where leaving one out finds that it helps too little.

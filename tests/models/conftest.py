@@ -26,6 +26,6 @@ def blobs_task() -> Task:
 @pytest.fixture(scope="session")
 def tiny_model(loans_task: Task) -> RecourseModel:
     """Trained on the loans with every part: jury, votes, distillation, frontier."""
-    config = replace(TINY, surrogate=replace(TINY.surrogate, jury=True))
+    config = replace(TINY, surrogate=replace(TINY.surrogate, jury=True, steps=200))
     task = loans_task
-    return train(task, Scorecards(task.encoder), config, seed=5)
+    return train(task, Scorecards(task.encoder), config, seed=6)

@@ -7,7 +7,6 @@ import pytest
 
 from models.config import (
     MANY_RECORDS,
-    MOST_HEADS,
     NARROW,
     PRESETS,
     WIDE,
@@ -19,10 +18,10 @@ from models.config import (
     FlowConfig,
     FrontierConfig,
     GeneratorConfig,
+    JuryConfig,
     LossConfig,
     NoiseConfig,
     OracleConfig,
-    RankerConfig,
     SearchConfig,
     SelectionConfig,
     SurrogateConfig,
@@ -44,7 +43,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: SurrogateConfig(learning_rate=0.0), "surrogate.learning_rate is 0.0"),
     (lambda: SurrogateConfig(heads=0), "surrogate.heads is 0"),
     (lambda: SurrogateConfig(weight_decay=-1.0), "surrogate.weight_decay is -1.0"),
-    (lambda: SurrogateConfig(votes=False), "surrogate.teachers label for the head"),
+    (lambda: SurrogateConfig(votes=False), "surrogate.jury labels for the head"),
     (lambda: FlowConfig(solver="heun"), "flow.solver is 'heun'; choose from euler, midpoint, ralston3, rk4, dopri5"),  # type: ignore[arg-type]
     (lambda: FlowConfig(width=1), "flow.width is 1"),
     (lambda: FlowConfig(steps=0), "flow.steps is 0"),
@@ -76,9 +75,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: AnchorConfig(fractions=(0.5, 1.5)), "anchors.fractions is 1.5; it must lie between 0 and 1"),
     (lambda: FrontierConfig(cost_weights=(0.1, -1.0)), "frontier.cost_weights is -1.0"),
-    (lambda: RankerConfig(cost_weights=()), "ranker.cost_weights is empty; give at least one number"),
+    (lambda: JuryConfig(draws=0), "jury.draws is 0"),
+    (lambda: JuryConfig(share=1.5), "jury.share is 1.5; it must lie between 0 and 1"),
     (lambda: SelectionConfig(penalty_factor=1.0), "selection.penalty_factor is 1.0"),
-    (lambda: VerificationConfig(directions=30), "verification.directions is 30; it must be a multiple of 4"),
+    (lambda: VerificationConfig(cost_weights=()), "verification.cost_weights is empty; give at least one number"),
+    (lambda: VerificationConfig(cost_weights=(0.1, 0.0)), "verification.cost_weights is 0.0"),
+    (lambda: VerificationConfig(fallbacks=-1), "verification.fallbacks is -1"),
     (lambda: SearchConfig(k=11), "k is 11; it must lie between 1 and 10"),
     (lambda: SearchConfig(cost_weight=math.nan), "price is nan"),
     (lambda: SearchConfig(min_agreement=0.0), "min_agreement is 0.0"),
@@ -114,14 +116,6 @@ def test_presets_by_name() -> None:
 
 
 def test_more_records_get_a_wider_surrogate_unless_its_width_is_given() -> None:
-    few, many = (SurrogateConfig().fitted(count, 7) for count in (MANY_RECORDS, MANY_RECORDS + 1))
+    few, many = (SurrogateConfig().fitted(count) for count in (MANY_RECORDS, MANY_RECORDS + 1))
     assert (few.width, many.width) == (NARROW, WIDE)
-    assert SurrogateConfig(width=40).fitted(10**6, 7).width == 40
-
-
-def test_every_black_box_has_a_head_unless_there_are_too_many() -> None:
-    heads = [SurrogateConfig().fitted(100, members).heads for members in (1, 7, MOST_HEADS, MOST_HEADS + 1)]
-    assert heads == [1, 7, MOST_HEADS, 1]
-    assert SurrogateConfig(heads=1).fitted(100, 7).heads == 1
-    with pytest.raises(ConfigError, match=r"surrogate.heads is 3; it must be 1, or 7"):
-        SurrogateConfig(heads=3).fitted(100, 7)
+    assert SurrogateConfig(width=40).fitted(10**6).width == 40

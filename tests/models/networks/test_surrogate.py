@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from models.config import SurrogateConfig
-from models.networks.surrogate import MemberOutput, SurrogateOutput, SurrogatePair, target_log_probability
+from models.networks.surrogate import SurrogateOutput, SurrogatePair, target_log_probability
 
 WIDTH, CLASSES, ROWS = 5, 4, 9
 
 
 def make_pair(votes: bool = True, spectral: bool = False, heads: int = 1) -> SurrogatePair:
     torch.manual_seed(0)
-    settings = SurrogateConfig(width=16, heads=heads, votes=votes, teachers=False, spectral=spectral)
+    settings = SurrogateConfig(width=16, heads=heads, votes=votes, jury=False, spectral=spectral)
     return SurrogatePair(WIDTH, CLASSES, settings)
 
 
@@ -19,7 +19,6 @@ def make_pair(votes: bool = True, spectral: bool = False, heads: int = 1) -> Sur
 def test_shapes(votes: bool, heads: int) -> None:
     for reading in make_pair(votes, heads=heads)(torch.randn(ROWS, WIDTH)):
         assert reading.logits.shape == (ROWS, CLASSES + 1)
-        assert reading.log_member_share.shape == (ROWS, heads if votes else 1, CLASSES)
         assert reading.log_class_share.shape == (ROWS, CLASSES)
 
 
@@ -27,15 +26,15 @@ def test_shapes(votes: bool, heads: int) -> None:
 def test_with_votes_the_classes_share_everything(heads: int) -> None:
     for reading in make_pair(heads=heads)(torch.randn(ROWS, WIDTH)):
         torch.testing.assert_close(reading.log_class_share.exp().sum(dim=1), torch.ones(ROWS))
-        torch.testing.assert_close(reading.log_member_share.exp().sum(dim=2), torch.ones(ROWS, heads))
 
 
-def test_the_share_is_the_mean_of_what_the_heads_say() -> None:
+def test_the_share_of_an_old_model_is_the_mean_of_what_its_heads_say() -> None:
+    """A head for each black box, as version 0.1 trained them; one head alone is the share."""
     said = torch.tensor([[0.2, 0.8, 0.6, 0.4], [1.0, 1e-9, 0.5, 0.5]]).log()
-    reading = MemberOutput.of(torch.zeros(2, 3), said)
-    each = torch.tensor([[[0.2, 0.8], [0.6, 0.4]], [[1.0, 0.0], [0.5, 0.5]]])
-    torch.testing.assert_close(reading.log_member_share.exp(), each)
+    reading = SurrogateOutput.of(torch.zeros(2, 3), said)
     torch.testing.assert_close(reading.log_class_share.exp(), torch.tensor([[0.4, 0.6], [0.75, 0.25]]))
+    alone = SurrogateOutput.of(torch.zeros(2, 3), said[:, :2])
+    torch.testing.assert_close(alone.log_class_share.exp(), torch.tensor([[0.2, 0.8], [1.0, 1e-9]]))
 
 
 def test_without_votes_the_noise_class_keeps_its_part() -> None:

@@ -13,6 +13,7 @@ from models.search.candidates import measure
 from models.search.explanations import binding_constraints, diagnose
 from models.space.constraints import Constraints, compile_constraints
 from tests.fakes.plane import linear_model, plane
+from tests.models.tiny import feasible_by_schema
 
 YES, HOME = np.ones(1, dtype=np.int64), np.zeros((1, 5))
 NAMES = ("much", "some", "little", "protected", "free")

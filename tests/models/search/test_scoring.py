@@ -1,5 +1,7 @@
 """What the surrogate says of decoded points."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import Config, FlowConfig, SurrogateConfig
-from models.model import RecourseModel
+from models.model import Calibration, RecourseModel
 from models.networks.batching import BLOCK, CHUNK, chunks, padded
 from models.networks.density import density_score
 from models.search.scoring import score_points, score_with_gradients, target_logit, vote_uncertainty
@@ -58,10 +60,13 @@ def test_agreement_is_the_calibrated_probability(model: RecourseModel) -> None:
     np.testing.assert_allclose(scores.density, lower.numpy(), atol=1e-6)
 
 
-def test_there_is_no_doubt_where_models_surely_differ_and_most_where_each_tosses_a_coin(blobs_task: Task) -> None:
-    heads = 4
-    model = random_model(blobs_task.encoder, Config(surrogate=SurrogateConfig(width=32, heads=heads)))
-    points, target = points_of(model, 30)
+@pytest.mark.parametrize("heads", [1, 4])
+def test_there_is_no_doubt_where_all_models_agree_and_most_where_each_class_has_its_share(
+    blobs_task: Task, heads: int
+) -> None:
+    drawn = random_model(blobs_task.encoder, Config(surrogate=SurrogateConfig(width=32, heads=heads)))
+    model = replace(drawn, calibration=Calibration.identity(4))
+    points, _ = points_of(model, 30)
     for net in (model.pair.first, model.pair.second):
         assert net.votes is not None
         torch.nn.init.zeros_(net.votes.weight)
@@ -70,10 +75,8 @@ def test_there_is_no_doubt_where_models_surely_differ_and_most_where_each_tosses
     for net in (model.pair.first, model.pair.second):
         assert net.votes is not None
         with torch.no_grad():
-            net.votes.bias.copy_(60.0 * torch.eye(4).flatten())
+            net.votes.bias.copy_(torch.tensor([0.0, 60.0, 0.0, 0.0]).repeat(heads))
     np.testing.assert_allclose(vote_uncertainty(model, points), 0.0, atol=1e-5)
-    shares = score_points(model, points, target).agreement
-    assert (shares > 0.05).all() and (shares < 0.6).all(), "the votes are split, one for each class"
 
 
 def test_what_is_in_doubt_comes_sooner(blobs_task: Task) -> None:
@@ -81,13 +84,13 @@ def test_what_is_in_doubt_comes_sooner(blobs_task: Task) -> None:
     for net in (model.pair.first, model.pair.second):
         assert net.votes is not None
         with torch.no_grad():
-            net.votes.weight.mul_(20.0)
+            net.votes.weight.mul_(8.0)
     points, _ = points_of(model, 60)
     random, open_votes = np.random.default_rng(0), vote_uncertainty(model, points)
-    orders = np.stack([_by_uncertainty(model, points, random) for _ in range(400)])
+    orders = np.stack([_by_uncertainty(model, points, random) for _ in range(2000)])
     assert (np.sort(orders, axis=1) == np.arange(60)).all()
-    first = np.bincount(orders[:, 0], minlength=60) / 400
-    np.testing.assert_allclose(first, open_votes / open_votes.sum(), atol=0.04)
+    first = np.bincount(orders[:, 0], minlength=60) / 2000
+    np.testing.assert_allclose(first, open_votes / open_votes.sum(), atol=0.03)
     assert np.corrcoef(np.argsort(orders, axis=1).mean(axis=0), open_votes)[0, 1] < -0.8
 
 

@@ -9,10 +9,10 @@ from models.config import SearchConfig
 from models.errors import ConstraintError
 from models.model import RecourseModel
 from models.search.answers import Status
+from models.search.candidates import measure
 from models.search.local_search import count_changes
 from models.search.search import explain
 from models.search.selection import best_at_cost_weight
-from models.search.candidates import measure
 from models.search.sparse import sparse_candidates
 from models.space.constraints import Constraints, compile_constraints, join
 from tests.fakes.plane import linear_model, plane
@@ -20,8 +20,8 @@ from tests.models.conftest import Task
 from tests.models.tiny import Scorecards, other_class
 
 YES, HOME = np.ones(1, dtype=np.int64), np.zeros((1, 4))
-NAMES, SLOPE = ("a", "b", "c", "d"), [0.5, 2.0, 1.0, 1.5]
-WEIGHT = np.array([0.02])
+NAMES, SLOPE = ("a", "b", "c", "d"), [0.8, 2.0, 1.0, 1.5]
+WEIGHT = np.array([0.05])
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,12 @@ def test_the_most_useful_features_change(model: RecourseModel, most: int, change
 
 def test_candidates_keep_their_most_useful_changes_and_the_record_is_one(model: RecourseModel) -> None:
     feasible = compile_constraints(model.encoder.schema, Constraints(max_changes=2), HOME)
-    some = measure(model, np.array([[[9.0, 0.5, 0.1, 1.0], [0.0, 0.0, -3.0, 1.0]]]), YES, feasible)
-    found = {tuple(record) for record in sparse_candidates(model, some, YES, feasible, WEIGHT).records[0].tolist()}
-    # 9 * 0.5 and 1 * 1.5 are the largest gains of the first; the second loses by its third feature, and keeps it: of
-    # two changes that are allowed local search takes back what is of no use.
-    assert found == {(9.0, 0.0, 0.0, 1.0), (0.0, 0.0, -3.0, 1.0), (0.0, 0.0, 0.0, 0.0)}
+    some = measure(model, np.array([[[0.5, 2.0, 0.1, 1.0], [0.0, 9.0, -3.0, 0.0]]]), YES, feasible)
+    weight = np.array([0.1])
+    found = {tuple(record) for record in sparse_candidates(model, some, YES, feasible, weight).records[0].tolist()}
+    # The first is the best at this weight, and b and d gain most of it. The second is the surest; it loses by c and
+    # keeps it: of two changes that are allowed local search takes back what is of no use.
+    assert found == {(0.0, 2.0, 0.0, 1.0), (0.0, 9.0, -3.0, 0.0), (0.0, 0.0, 0.0, 0.0)}
 
 
 def test_what_has_to_change_is_among_the_changes(model: RecourseModel) -> None:
@@ -56,7 +57,7 @@ def test_what_has_to_change_is_among_the_changes(model: RecourseModel) -> None:
 
 def test_more_forced_changes_than_allowed_are_one_sentence(model: RecourseModel) -> None:
     constraints = Constraints(ranges={"a": (3.0, 9.0), "b": (1.0, 9.0)}, max_changes=1)
-    with pytest.raises(ConstraintError, match="Row 1: 2 features have to change .* and at most 1 may"):
+    with pytest.raises(ConstraintError, match=r"Row 1: 2 features have to change .* and at most 1 may"):
         compile_constraints(model.encoder.schema, constraints, HOME)
 
 
@@ -99,7 +100,7 @@ def test_no_answer_changes_more_and_each_is_the_one_of_the_record_alone(
     tiny_model: RecourseModel, loans_task: Task, queries: int
 ) -> None:
     records, target = loans_task.test.records[:40], other_class(loans_task.test.labels[:40], 2)
-    config = SearchConfig(candidates=10, max_queries=queries, min_agreement=0.6, k=2)
+    config = SearchConfig(10, 0.02, min_expected_agreement=0.0, k=2, min_agreement=0.6, max_queries=queries)
     few = Constraints(max_changes=2)
     found = explain(tiny_model, records, target, few, config, Scorecards(loans_task.encoder))
     given = [row for row, each in enumerate(found) if each.counterfactuals]

@@ -51,7 +51,7 @@ def test_the_ways_there_keep_every_constraint(loans_task: Task, anchored: Anchor
     points = approach(anchored, loans_task.encoder, target, feasible, CONFIG)
     assert points.shape == (40, WAYS, loans_task.encoder.width)
     box = encoded_bounds(loans_task.encoder, feasible)
-    assert (points >= box.lower[:, None]).all() and (points <= box.upper[:, None]).all(), "the ranker sees no more"
+    assert (points >= box.lower[:, None]).all() and (points <= box.upper[:, None]).all()
     ways = decode_points(loans_task.encoder, points.astype(np.float32), feasible)
     for position in range(ways.shape[1]):
         assert not violations(schema, records, ways[:, position], feasible).any()

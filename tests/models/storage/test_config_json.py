@@ -110,6 +110,7 @@ def test_settings_of_parts_that_are_gone_are_read_over_in_old_documents_only() -
     assert "scout" in document and "settle_steps" in document["distill"]
     config = config_from_json(document, 3)
     assert config.flow.solver == "ralston3" and config.search == fast().search
+    assert document["surrogate"]["heads"] is None and config.surrogate.heads == 1
     with pytest.raises(ConfigError, match="unknown setting 'scout'"):
         config_from_json(document)
 

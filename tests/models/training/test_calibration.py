@@ -31,7 +31,7 @@ def queried_at(pair: SurrogatePair, slope: float, bias: list[float]) -> QueriedL
     with torch.no_grad():
         first, second = pair(points)
     shares = torch.softmax(slope * (first.log_class_share + second.log_class_share) / 2 + torch.tensor(bias), dim=1)
-    return QueriedLabels(points, torch.zeros(2000, dtype=torch.long), shares, shares[:, None])
+    return QueriedLabels(points, torch.zeros(2000, dtype=torch.long), shares, shares)
 
 
 def test_it_finds_the_slope_and_the_bias(pair: SurrogatePair) -> None:
@@ -44,9 +44,9 @@ def test_it_finds_the_slope_and_the_bias(pair: SurrogatePair) -> None:
 
 
 def test_few_answers_say_little_and_none_say_nothing(pair: SurrogatePair) -> None:
-    nothing = fit_calibration(pair, QueriedLabels.empty(3, 1, 3, CPU), 3)
+    nothing = fit_calibration(pair, QueriedLabels.empty(3, 3, CPU), 3)
     assert nothing.slope == 1.0 and nothing.bias.tolist() == [0.0, 0.0, 0.0]
     one_sided = QueriedLabels(*(part[:4] for part in queried_at(pair, 1.0, [0.0, 0.0, 0.0]).parts))
     sure = torch.tensor([[1.0, 0.0, 0.0]]).expand(4, 3)
-    fitted = fit_calibration(pair, replace(one_sided, votes=sure[:, None]), 3)
+    fitted = fit_calibration(pair, replace(one_sided, shares=sure), 3)
     assert np.isfinite(fitted.slope) and np.abs(fitted.bias).max() < 10.0

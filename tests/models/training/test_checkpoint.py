@@ -23,15 +23,15 @@ from tests.models.tiny import TINY, Scorecards, Task, make_task
 
 CONFIG = replace(
     TINY,
-    surrogate=replace(TINY.surrogate, heads=None, steps=6, batch=32, teachers=True),
+    surrogate=replace(TINY.surrogate, steps=6, batch=32, jury=True),
     generator=replace(TINY.generator, steps=5, batch=32),
     distill=replace(TINY.distill, rounds=3, queries=4, surrogate_steps=2, generator_steps=2),
 )
 VARIANTS: dict[str, Callable[[Config], Config]] = {
-    "teachers": lambda c: c,
+    "jury": lambda c: c,
     "joint, spectral, drawn proxy": lambda c: replace(
         c,
-        surrogate=replace(c.surrogate, teachers=False, spectral=True, votes=False),
+        surrogate=replace(c.surrogate, jury=False, spectral=True, votes=False),
         generator=replace(c.generator, joint=True),
         loss=replace(c.loss, proxy="disc2"),
         top_features=1,
@@ -72,8 +72,8 @@ def test_the_same_bits_wherever_it_was_interrupted(task: Task, tmp_path: Path, v
     whole = digest_of(run(task, config, lender), tmp_path / "whole")
     kept = digest_of(run(task, config, Scorecards(task.encoder), Checkpoints(shelf, seconds=0.0)), tmp_path / "kept")
     assert kept == whole, "keeping checkpoints changes nothing"
-    assert len(shelf.kept) == 6 + 5 + 3 + 5
-    for number in (0, 5, 7, 11, 13) if config.top_features else (2, 8, 12, 15):
+    assert len(shelf.kept) == 6 + 5 + 3
+    for number in (0, 5, 7, 11, 13) if config.top_features else (2, 8, 11, 12):
         torch.manual_seed(number)
         snapshot, again = load_checkpoint(shelf.kept[number]), Scorecards(task.encoder)
         resumed = run(task, config, again, Checkpoints(Shelf(tmp_path / f"from{number}"), snapshot))
@@ -83,7 +83,7 @@ def test_the_same_bits_wherever_it_was_interrupted(task: Task, tmp_path: Path, v
         assert all(np.array_equal(ours, theirs) for ours, theirs in zip(again.asked, left, strict=True))
 
 
-PLAIN = replace(CONFIG, surrogate=replace(CONFIG.surrogate, teachers=False))
+PLAIN = replace(CONFIG, surrogate=replace(CONFIG.surrogate, jury=False))
 
 
 def test_it_stops_when_told_and_goes_on(task: Task, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_without_hurry_only_the_ends_of_phases_are_kept(task: Task, tmp_path: Pa
     shelf = Shelf(tmp_path)
     run(task, PLAIN, Scorecards(task.encoder), Checkpoints(shelf, clock=lambda: 0.0))
     found = [load_checkpoint(path) for path in shelf.kept]
-    ends = [("surrogate", 6), ("generator", 5), ("distill", 3), ("finetune", 5)]
+    ends = [("surrogate", 6), ("generator", 5), ("distill", 3)]
     assert [(snapshot.phase, snapshot.step) for snapshot in found] == ends
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
+from models.training.jury import _margin
 from models.training.residual_ridge import BLOCK, Shape, kernel_sums, squared_distances
-from models.training.teachers import _margin
 
 
 def plain_sums(
@@ -54,6 +54,6 @@ def test_the_margin_of_a_support_vector_machine_is_the_library_s(classes: int) -
     random = np.random.default_rng(classes)
     points = random.normal(size=(200, 4))
     labels = np.digitize(points[:, 0] + 0.3 * random.normal(size=200), [-0.5, 0.5][: classes - 1])
-    teacher = SVC(C=3.0, gamma=0.25).fit(points, labels)
+    juror = SVC(C=3.0, gamma=0.25).fit(points, labels)
     asked = random.normal(size=(50, 4))
-    np.testing.assert_allclose(_margin(teacher, asked), teacher.decision_function(asked), atol=1e-3)
+    np.testing.assert_allclose(_margin(juror, asked), juror.decision_function(asked), atol=1e-3)

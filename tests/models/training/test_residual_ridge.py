@@ -28,7 +28,7 @@ def wave(points: np.ndarray) -> np.ndarray:
 def test_a_smooth_difference_is_learned_and_fades_far_away() -> None:
     random = np.random.default_rng(0)
     known, others = random.uniform(-2, 2, (300, 2)), random.uniform(-1.8, 1.8, (200, 2))
-    residuals = fit_residuals(known, nothing(known), wave(known))
+    residuals = fit_residuals(known, nothing(known), wave(known), DEFAULT)
     assert residuals is not None
     added = residuals.at(others, nothing(others))
     assert added.shape == (200, 2)
@@ -40,7 +40,7 @@ def test_what_is_seen_alike_is_corrected_alike() -> None:
     """The error depends on the logits only: points far from all known ones are set right by those with equal logits."""
     random = np.random.default_rng(3)
     known, logits = random.uniform(-2, 2, (200, 4)), random.uniform(-1, 1, (200, 1))
-    residuals = fit_residuals(known, logits, wave(np.hstack([2 * logits, 0 * logits])))
+    residuals = fit_residuals(known, logits, wave(np.hstack([2 * logits, 0 * logits])), DEFAULT)
     assert residuals is not None and residuals.alike > 0
     asked = random.uniform(-0.9, 0.9, (50, 1))
     wanted = wave(np.hstack([2 * asked, 0 * asked]))
@@ -52,7 +52,7 @@ def test_both_kernels_are_added_up() -> None:
     random = np.random.default_rng(4)
     known, logits = random.uniform(-2, 2, (300, 2)), random.uniform(-1, 1, (300, 1))
     lacking = wave(known) + wave(np.hstack([2 * logits, 0 * logits]))
-    residuals = fit_residuals(known, logits, lacking)
+    residuals = fit_residuals(known, logits, lacking, DEFAULT)
     assert residuals is not None and residuals.alike > 0
     left = lacking - residuals.at(known, logits)
     assert min(np.abs(left - ridge * residuals.weights).max() for ridge in DEFAULT.ridges) < 1e-3
@@ -62,16 +62,16 @@ def test_noise_is_not_carried_over() -> None:
     random = np.random.default_rng(1)
     known = random.uniform(-2, 2, (200, 6))
     noise = random.normal(size=(200, 1))
-    assert fit_residuals(known, random.normal(size=(200, 3)), np.hstack([noise, -noise])) is None
+    assert fit_residuals(known, random.normal(size=(200, 3)), np.hstack([noise, -noise]), DEFAULT) is None
 
 
 @given(count=st.integers(0, DEFAULT.least_points - 1))
 def test_too_few_points_teach_nothing(count: int) -> None:
-    assert fit_residuals(np.zeros((count, 2)), np.zeros((count, 1)), np.ones((count, 2))) is None
+    assert fit_residuals(np.zeros((count, 2)), np.zeros((count, 1)), np.ones((count, 2)), DEFAULT) is None
 
 
 def test_equal_points_do_no_harm() -> None:
-    assert fit_residuals(np.ones((20, 3)), np.ones((20, 2)), np.full((20, 2), 0.1)) is None
+    assert fit_residuals(np.ones((20, 3)), np.ones((20, 2)), np.full((20, 2), 0.1), DEFAULT) is None
 
 
 def test_leaving_one_out_is_what_it_says() -> None:
@@ -90,5 +90,5 @@ def test_leaving_one_out_is_what_it_says() -> None:
 
 def test_it_can_be_switched_off() -> None:
     known = np.random.default_rng(0).uniform(-2, 2, (100, 2))
-    assert fit_residuals(known, nothing(known), wave(known)) is not None
+    assert fit_residuals(known, nothing(known), wave(known), DEFAULT) is not None
     assert fit_residuals(known, nothing(known), wave(known), ResidualConfig(enabled=False)) is None

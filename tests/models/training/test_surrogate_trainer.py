@@ -23,7 +23,7 @@ def make_trainer(votes: bool, steps: int) -> SurrogateTrainer:
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(2000) % 2
     points = CENTRES[labels] + SPREAD * torch.randn(2000, 2, generator=random)
-    settings = SurrogateConfig(width=32, votes=votes, teachers=False, steps=steps, learning_rate=5e-3)
+    settings = SurrogateConfig(width=32, votes=votes, jury=False, steps=steps, learning_rate=5e-3)
     torch.manual_seed(0)
     pair = SurrogatePair(2, 2, settings)
     config = replace(TINY, surrogate=settings, noise=NoiseConfig(ratio=0.2))
@@ -36,22 +36,6 @@ def pretrained() -> SurrogateTrainer:
     trainer.pretrain(silent)
     trainer.pair.eval()
     return trainer
-
-
-def test_answers_are_aggregated_during_finetuning_and_the_networks_learn_on_after_it() -> None:
-    trainer = make_trainer(votes=False, steps=1)
-    distill = replace(trainer.config.distill, finetune_steps=12, aggregate_every=10)
-    trainer.config = replace(trainer.config, distill=distill)
-    seen: list[bool] = []
-
-    def aggregate() -> None:
-        trainer.pair.eval()
-        seen.append(trainer.pair.training)
-
-    report: list[int] = []
-    trainer.finetune(aggregate, lambda phase, step, steps, figure: report.append(step))
-    assert len(seen) == 2 and trainer.pair.training
-    assert report[-1] == 12
 
 
 def test_the_score_is_the_log_density_of_the_class_up_to_a_constant(pretrained: SurrogateTrainer) -> None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 import benchmarks.experiments.proxies  # noqa: F401 - makes the loss know disc2, knn and lof
 from models.arrays import Records
-from models.config import Config, DistillConfig, ResidualConfig, TeacherConfig
+from models.config import Config, DistillConfig, ResidualConfig
 from models.datasets.dataset import Labelled
 from models.datasets.synthetic import four_blobs
 from models.ensemble.votes import agreement
 from models.errors import ConfigError, DataError, EnsembleError
 from models.model import RecourseModel
 from models.search.candidates import generate
+from models.search.scoring import score_points
 from models.training.train import train
 from tests.models.tiny import TINY, Scorecards, Task, feasible_by_schema, make_task, other_class
 
@@ -119,32 +120,36 @@ def test_four_classes_are_learned_and_reached(blobs_task: Task) -> None:
         assert agreement(lender.predict_proba(best.records[:, 0]), target).mean() > 0.9
 
 
-def test_each_head_follows_its_own_black_box(blobs_task: Task) -> None:
-    """Three models that turn at different places: the first head says where the first one does, and so on."""
+class HardRule(Scorecards):
+    """Three models that decide as the labels say, on the first number; and refuse all above 0 on the second."""
 
-    class Steps(Scorecards):
-        def predict_proba(self, records: Records) -> NDArray[np.float64]:
-            self.asked.append(records.copy())
-            names = [(records[:, 0] > where).astype(int) for where in (-1.5, 0.0, 1.5)]
-            return np.stack([np.eye(4)[name] for name in names])
+    def predict_proba(self, records: Records) -> NDArray[np.float64]:
+        self.asked.append(records.copy())
+        names = [((records[:, 0] > off) & (records[:, 1] < 0.0)).astype(int) for off in (-0.2, 0.0, 0.2)]
+        return np.stack([np.eye(2)[name] for name in names])
 
+
+def test_a_hard_rule_that_no_data_shows_is_learned_through_the_residual_ridge() -> None:
+    """Of those whom the rule refuses and the data accepts the surrogate expects nearly nothing, with the ridge."""
+    dataset = four_blobs(160)
+    noise = {f"noise{j}": np.random.default_rng(j).normal(size=160) for j in range(4)}
+    task = make_task(replace(dataset, frame=dataset.frame.assign(label=(dataset.frame["x1"] > 0).astype(int), **noise)))
     config = replace(
         TINY,
-        surrogate=replace(TINY.surrogate, heads=None, teachers=True, width=32, steps=100),
-        distill=DistillConfig(rounds=8, queries=24, surrogate_steps=40, generator_steps=2, finetune_steps=600),
+        surrogate=replace(TINY.surrogate, jury=True, width=32, steps=150),
+        distill=DistillConfig(rounds=4, queries=24, surrogate_steps=40, generator_steps=2),
     )
-    lender = Steps(blobs_task.encoder)
-    model = train_on(blobs_task, config, lender)
-    assert model.config.surrogate.heads == 3
-    records = np.concatenate(lender.asked)
-    points = torch.from_numpy(blobs_task.encoder.encode(records).astype(np.float32))
-    with torch.no_grad():
-        first, second = model.pair(points)
-    said = (first.log_member_share.exp() + second.log_member_share.exp()).argmax(dim=2).numpy()
-    true = lender.predict_proba(records).argmax(axis=2)
-    right = [[float((said[:, head] == true[member]).mean()) for member in range(3)] for head in range(3)]
-    assert [row.index(max(row)) for row in right] == [0, 1, 2], right
-    assert min(right[head][head] for head in range(3)) > 0.85, right
+    records = task.test.records[task.test.labels == 1]
+    refused, approved = records[:, 1] > 0.3, records[:, 1] < -0.3
+    assert refused.sum() >= 5 and approved.sum() >= 4
+
+    def expected(residuals: ResidualConfig) -> NDArray[np.float64]:
+        model = train_on(task, replace(config, residuals=residuals), HardRule(task.encoder))
+        return score_points(model, task.encoder.encode(records), np.ones(len(records), dtype=np.int64)).agreement
+
+    corrected, alone = expected(ResidualConfig()), expected(ResidualConfig(enabled=False))
+    assert corrected[refused].mean() < 0.15 < 0.3 < alone[refused].mean()
+    assert corrected[approved].mean() > 0.85
 
 
 def test_missing_values_in_training_and_in_requests(loans_task: Task, tiny_model: RecourseModel) -> None:
@@ -164,8 +169,7 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
     "disc2": lambda c: replace(c, loss=replace(c.loss, proxy="disc2")),
     "knn": lambda c: replace(c, loss=replace(c.loss, proxy="knn")),
     "lof": lambda c: replace(c, loss=replace(c.loss, proxy="lof")),
-    "a head for each black box": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None)),
-    "heads and teachers": lambda c: replace(c, surrogate=replace(c.surrogate, heads=None, teachers=True)),
+    "jury": lambda c: replace(c, surrogate=replace(c.surrogate, jury=True)),
     "euler": lambda c: replace(c, flow=replace(c.flow, solver="euler")),
     "ralston3": lambda c: replace(c, flow=replace(c.flow, solver="ralston3", steps=1)),
     "rk4": lambda c: replace(c, flow=replace(c.flow, solver="rk4")),
@@ -180,15 +184,10 @@ OPTIONS: dict[str, Callable[[Config], Config]] = {
         c, generator=replace(c.generator, constrained=0.0), loss=replace(c.loss, cost_low=0.2, cost_high=0.2)
     ),
     "no distillation": lambda c: replace(c, distill=replace(c.distill, rounds=0)),
-    "no fine-tuning": lambda c: replace(c, distill=replace(c.distill, finetune_steps=0)),
     "no residual ridge": lambda c: replace(
-        c, surrogate=replace(c.surrogate, teachers=True), residuals=ResidualConfig(enabled=False)
+        c, surrogate=replace(c.surrogate, jury=True), residuals=ResidualConfig(enabled=False)
     ),
-    "three teachers": lambda c: replace(
-        c,
-        surrogate=replace(c.surrogate, teachers=True),
-        teachers=TeacherConfig(svm=False, neighbours=False, boosted=False),
-    ),
+    "two draws": lambda c: replace(c, surrogate=replace(c.surrogate, jury=True), jury=replace(c.jury, draws=2)),
     "no refinement": lambda c: replace(c, distill=replace(c.distill, generator_steps=0, surrogate_steps=0)),
 }
 
@@ -200,8 +199,7 @@ def test_every_option_trains(small_task: Task, option: str) -> None:
     model = train(task, lender, config, report=diary)
     assert np.isfinite(diary.figures).all()
     phases = list(dict.fromkeys(phase for phase, _, _ in diary.entries))
-    ends = {"no distillation": 2, "no fine-tuning": 3}
-    assert phases == ["surrogate", "generator", "distill", "finetune"][: ends.get(option, 4)]
+    assert phases == ["surrogate", "generator", "distill"][: 2 if option == "no distillation" else 3]
     assert all(step <= steps for _, step, steps in diary.entries)
     assert model.config.flow.solver != "dopri5", "it is served on a fixed grid"
     assert bool(model.velocity.out.weight.any())
