@@ -35,6 +35,8 @@ KEY = ("dataset", "seed", "part", "effort", "records")
 WHOLE, TOGETHER = "nothing", " + "
 OBJECTIVE_WEIGHT = 0.3
 """The cost weight of the objective that is compared: votes less so much times the cost."""
+HELD_AT_ONE = 1e9
+"""So strong a prior leaves the calibrated votes as they are."""
 ALONE = 20
 """So many records are explained one at a time, for their milliseconds."""
 HIGHER = ("validity", "verified_validity", "unanimity", "objective", "typicality", "a", "b", "c", "d", "e")
@@ -66,7 +68,7 @@ class Part:
 
 
 def switch(**settings: object) -> Change:
-    """The configuration with these settings, by their paths: switch(search__use_ranker=False)"""
+    """The configuration with these settings, by their paths: switch(search__use_anchors=False)"""
 
     def without(config: Config) -> Config | None:
         changed: Config | None = config
@@ -92,39 +94,25 @@ def _with(config: Config, path: Sequence[str], value: object) -> Config | None:
 
 
 PARTS: Mapping[str, Part] = {
-    "ranker": Part(
-        ("models/networks/ranker.py", "models/training/ranker_trainer.py"),
-        switch(search__use_ranker=False),
-        trained=False,
+    "jury": Part(
+        (
+            "models/training/jury.py",
+            "models/training/residual_ridge.py",
+            "models/training/pseudo_labels.py:PseudoLabels",
+        ),
+        switch(surrogate__jury=False),
+    ),
+    "resampled jurors": Part(("models/training/jury.py:draw_rows",), switch(jury__draws=1, jury__share=1.0)),
+    "residual ridge": Part(("models/training/residual_ridge.py",), switch(residuals__enabled=False)),
+    "calibration": Part(
+        ("models/training/surrogate_trainer.py:fit_calibration",), switch(surrogate__calibration_prior=HELD_AT_ONE)
     ),
     "anchors": Part(("models/space/anchors.py",), switch(search__use_anchors=False), trained=False),
-    "linearised steps": Part(
-        ("models/search/local_search.py:linearised_steps _distance",),
-        switch(search__use_linearised_steps=False),
+    "other candidates": Part(
+        ("models/search/verification.py:_most_agreed try_in_turn",),
+        switch(search__verification__fallbacks=0),
         trained=False,
     ),
-    "random directions": Part(
-        ("models/search/verification.py:_gain_with_directions random_directions _random_steps _unit",),
-        switch(search__use_random_directions=False),
-        trained=False,
-    ),
-    "gradients by hand": Part(
-        ("models/networks/gradients.py",), switch(search__use_fast_gradients=False), trained=False
-    ),
-    "teachers": Part(
-        ("models/training/teachers.py", "models/training/residual_ridge.py", "models/training/pseudo_labels.py"),
-        switch(surrogate__teachers=False),
-    ),
-    "four of seven teachers": Part(
-        (), switch(teachers__svm=False, teachers__neighbours=False, teachers__boosted=False)
-    ),
-    "residual ridge": Part(("models/training/residual_ridge.py",), switch(residuals__enabled=False)),
-    "a head for each model": Part((), switch(surrogate__heads=1)),
-    "finetuning at the end": Part(
-        ("models/training/surrogate_trainer.py:finetune", "models/training/acquisition.py:aggregate"),
-        switch(distill__finetune_steps=0),
-    ),
-    "calibration": Part(("models/training/surrogate_trainer.py:fit_calibration",), switch(surrogate__calibrated=False)),
 }
 """What may go, by name. The paper's own parts, feature selection, batch independence, checkpoints and the trajectory
 are not up for deletion; density proxies, solvers and the exhaustive pairs are not on the way of a default answer."""
@@ -298,6 +286,7 @@ def write_page(rows: Sequence[Row]) -> str:
     page += markdown_table(verdicts)
     if missing:
         page += f"\nNot run, or without a switch: {', '.join(missing)}.\n"
+    page += "\nWhat was taken away for good, and what it had been worth: docs/decisions/engine-parts.md.\n"
     return page + "".join(_dataset_table(rows, name) for name in dict.fromkeys(row["dataset"] for row in rows))
 
 

@@ -31,12 +31,11 @@ class Units:
         step = GENERATOR_STEP + (1.0 if generator.joint else 0.0)
         turn = CHOICE + distill.surrogate_steps + GENERATOR_STEP * distill.generator_steps
         return cls(
-            {"surrogate": 1.0, "generator": step, "distill": turn, "finetune": 1.0},
+            {"surrogate": 1.0, "generator": step, "distill": turn},
             {
                 "surrogate": config.surrogate.steps,
                 "generator": epochs or generator.steps,
                 "distill": distill.rounds,
-                "finetune": distill.finetune_steps,
             },
         )
 

@@ -13,8 +13,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from models.ensemble.local import EnsembleProgress
 
-SILENT = {"ensemble": "teachers", "finetune": "frontier"}
-"""What follows these phases does not report: the teachers and the choice of features; the frontier."""
+SILENT = {"ensemble": "jury", "distill": "frontier"}
+"""What follows these phases does not report: the jury and the choice of features; anchors and the frontier."""
 
 
 def answers() -> Console:

@@ -42,7 +42,6 @@ PHASES = {
     "surrogate": "learning to imitate them",
     "generator": "learning ways to a yes",
     "distill": "asking the lender's models",
-    "finetune": "fine-tuning",
     "measure": "measuring",
     "publish": "publishing",
 }

@@ -157,13 +157,13 @@ classify correctly; search without a query.
 _SEARCH = """
 ## Search: one batch against one at a time
 
-The batch: 256 records x 30 candidates by the model of the whole of `fast`, one fixed step of third order, the ends that
-the scout picks decoded and scored. Beside it, one record at a time with adaptive dopri5 at tolerance 1e-4, the paper's
+The batch: 256 records x 30 candidates by the model of the whole of `fast`, one fixed step of third order, all ends
+decoded and scored. Beside it, one record at a time with adaptive dopri5 at tolerance 1e-4, the paper's
 setting at test time, in two readings. *Trial by trial*: each of the 30 trials is solved, decoded and evaluated by
 itself, as Algorithm 2 is printed. The paper's text, unlike its listing, speaks of a batch of trials: that is *alone*,
 the stricter reading: the 30 trials of a record go through the solver together. Both by the model that `paper` trained,
-all of its trials scored, through the same code. *Alone, `fast`*: dopri5 on our own light field and with our scout, so
-that only solver and batch differ. *Whole* is explain() with its checks, polishing and the words of the answer, on both
+all of its trials scored, through the same code. *Alone, `fast`*: dopri5 on our own light field, so that
+only solver and batch differ. *Whole* is explain() with its checks, polishing and the words of the answer, on both
 sides. The best of several interleaved turns. *Script*: the batch beside the published script, whose search takes about
 150 ms a record (measured by others on one core, METHOD.md; not in this run).
 """

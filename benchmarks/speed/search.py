@@ -16,7 +16,6 @@ from models.config import SearchConfig
 from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
 from models.networks.ode import integrate_end
-from models.networks.ranker import top_candidates
 from models.search.candidates import Candidates, generate, generate_with_origin
 from models.search.local_search import polish
 from models.search.scoring import score_with_gradients
@@ -33,13 +32,12 @@ PARTS: tuple[tuple[str, tuple[Callable[..., object], ...]], ...] = (
     ("constraints", (prepare, violations)),
     ("paths of the ODE", (integrate_end,)),
     ("ways to anchors", (approach,)),
-    ("the ranker", (top_candidates,)),
     ("the rest of the candidates", (generate_with_origin,)),
     ("scores and gradients of moves", (score_with_gradients,)),
     ("the rest of polishing", (polish,)),
 )
 INSIDE = {
-    "the rest of the candidates": ("paths of the ODE", "ways to anchors", "the ranker"),
+    "the rest of the candidates": ("paths of the ODE", "ways to anchors"),
     "the rest of polishing": ("scores and gradients of moves",),
 }
 
@@ -53,8 +51,7 @@ def adaptive(model: RecourseModel) -> RecourseModel:
 def choose(model: RecourseModel, cases: Cases, config: SearchConfig) -> Candidates:
     """Generate and select, without polishing: Algorithm 2 and no more."""
     feasible = model.feasible(cases.records)
-    price = np.full(len(cases), config.cost_weight)
-    candidates = generate(model, cases.target, feasible, config.candidates, config.seed, price)
+    candidates = generate(model, cases.target, feasible, config.candidates, config.seed)
     return _select(model, candidates, cases, feasible, config)
 
 

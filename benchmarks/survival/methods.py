@@ -18,13 +18,10 @@ from models.config import SearchConfig
 from models.data.records import check_record
 from models.ensemble.meter import QueryMeter
 from models.ensemble.protocol import Ensemble
-from models.ensemble.votes import votes
 from models.evaluation.evaluation import Cases
 from models.model import RecourseModel
 from models.search.search import explain
 
-CLIMB = (0.03, 0.02, 0.01, 0.005, 0.002)
-"""The cost weights that climbing goes through, from cheap answers to robust ones."""
 MARGIN = 0.6
 """The probability that each asked model has to give the target, by the margin rule."""
 LEVEL = 0.9
@@ -81,7 +78,7 @@ def searched(model: RecourseModel, ensemble: Ensemble, cases: Cases, search: Sea
 
 
 def verified(max_queries: int, one: bool = False) -> Method:
-    """Verified search as it ships"""
+    """Verified search as it ships: up the frontier until all agree"""
     return _search(lambda seed: SearchConfig(max_queries=max_queries, min_agreement=1.0, seed=seed), one)
 
 
@@ -103,29 +100,6 @@ def margin(material: Material) -> Answers:
     cases, search = material.refused, SearchConfig(max_queries=10, min_agreement=1.0, seed=material.seed)
     ensemble = WithMargin(material.asked, material.target)
     return replace(searched(material.model(), ensemble, cases, search), promised=None)
-
-
-def climb(one: bool = False) -> Method:
-    """The surrogate's answer, one query; where not all accept, the next, more robust answer of the frontier"""
-
-    def run(material: Material) -> Answers:
-        cases, model, ensemble = material.refused, material.model(one), material.asked_one if one else material.asked
-        records, queries, seconds = cases.records.copy(), np.zeros(len(cases)), 0.0
-        answered, left = np.zeros(len(cases), dtype=bool), np.arange(len(cases))
-        for weight in CLIMB:
-            search = SearchConfig(cost_weight=weight, seed=material.seed)
-            found = searched(model, ensemble, Cases(cases.records[left], cases.target[left]), search)
-            seconds += found.seconds
-            queries[left] += found.answered
-            records[left[found.answered]] = found.records[found.answered]
-            answered[left] |= found.answered
-            agreed = votes(ensemble.predict_proba(found.records), cases.target[left]).all(axis=0)
-            left = left[~(agreed & found.answered)]
-            if not len(left):
-                break
-        return Answers(records, answered, queries, seconds, model.queries)
-
-    return run
 
 
 def real_approved(material: Material) -> Answers:
@@ -174,13 +148,11 @@ METHODS: Mapping[str, Method] = {
     "verified-10": verified(10),
     "verified-50": verified(50),
     "surrogate": surrogate(),
-    "climb": climb(),
     "margin-60": margin,
     "nearest-agreed": nearest_agreed,
     "verified-10-one": verified(10, one=True),
     "verified-50-one": verified(50, one=True),
     "surrogate-one": surrogate(one=True),
-    "climb-one": climb(one=True),
     "argument": rival(Argument),
     "betarce": rival(BetaRce),
     "nice": rival(lambda: Packaged("nice")),

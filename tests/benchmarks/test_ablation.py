@@ -16,8 +16,8 @@ def row(part: str, seed: int, validity: float, ms: float = 1.0) -> Row:
 
 
 def test_a_switch_turns_a_setting_or_says_that_there_is_none() -> None:
-    turned = switch(distill__finetune_steps=0, surrogate__heads=1)(fast())
-    assert turned is not None and (turned.distill.finetune_steps, turned.surrogate.heads) == (0, 1)
+    turned = switch(distill__surrogate_steps=0, surrogate__jury=False)(fast())
+    assert turned is not None and (turned.distill.surrogate_steps, turned.surrogate.jury) == (0, False)
     assert turned.generator == fast().generator
     assert switch(distill__no_such_setting=0)(fast()) is None and switch(nothing__at_all=0)(fast()) is None
 
@@ -46,13 +46,13 @@ def test_a_part_is_idle_within_one_deviation_and_half_more_time() -> None:
 def test_a_whole_run_in_small(tmp_path: Path) -> None:
     places = ["--results", str(tmp_path), "--cache", str(tmp_path / "cache"), "--members", "knn", "mlp"]
     small = ["--datasets", "moons", "--seeds", "0", "--records", "8", "--effort", "0.02", "--greedy"]
-    parts = ["--parts", "a head for each model", "finetuning at the end"]
+    parts = ["--parts", "residual ridge", "anchors"]
     assert main([*places, *small, *parts]) == 0
     rows = json.loads((tmp_path / "ablation.json").read_text())
-    assert {each["part"] for each in rows} >= {WHOLE, "a head for each model", "finetuning at the end"}
+    assert {each["part"] for each in rows} >= {WHOLE, "residual ridge", "anchors"}
     assert all(0 <= each["validity"] <= 1 and each["ms"] > 0 and 0 <= each["typicality"] <= 1 for each in rows)
     page = (tmp_path / "ABLATION.md").read_text()
-    assert "| without | lines of code | verdict |" in page and "## moons" in page and "without a switch: ranker" in page
+    assert "| without | lines of code | verdict |" in page and "## moons" in page and "without a switch: jury" in page
     written = (tmp_path / "ablation.json").stat().st_mtime_ns
     assert main([*places, *small, *parts]) == 0
     assert (tmp_path / "ablation.json").stat().st_mtime_ns == written

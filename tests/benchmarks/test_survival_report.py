@@ -53,8 +53,10 @@ def test_data_sets_count_alike_however_many_seeds_they_have() -> None:
 
 def test_the_page_compares_in_the_same_runs_and_pairs_nobody_with_another_person(tmp_path: Path) -> None:
     rows = [keep(tmp_path, "real-approved", 0, HARD, cost=None), keep(tmp_path, "verified-10", 0, HARD)]
-    rows += [keep(tmp_path, "climb", 0, HARD + 0.1), keep(tmp_path, "climb", 1, HARD + 5.0)]
-    lines = dict.fromkeys(line for line in write_page(rows, [], tmp_path).splitlines() if line.startswith("| climb "))
+    rows += [keep(tmp_path, "surrogate", 0, HARD + 0.1), keep(tmp_path, "surrogate", 1, HARD + 5.0)]
+    lines = dict.fromkeys(
+        line for line in write_page(rows, [], tmp_path).splitlines() if line.startswith("| surrogate ")
+    )
     cells = [cell.strip() for cell in next(iter(lines)).split("|")]
     near, less_ceiling, less_base = cells[9:12]
     assert near.startswith(f"{HARD.mean() + 2.55:.3f} [")

@@ -104,7 +104,7 @@ def test_progress_is_thin_and_knows_what_is_left(site: Site, monkeypatch: pytest
     job_id, now = site.submit(), [0.0]
     monkeypatch.setattr("worker.progress.time.monotonic", lambda: now[0])
     progress = Progress(hold(site), lambda: False)
-    progress.units = Units.of(replace(TINY, distill=replace(TINY.distill, rounds=0, finetune_steps=0)), rows=100)
+    progress.units = Units.of(replace(TINY, distill=replace(TINY.distill, rounds=0)), rows=100)
     for step in range(1, 21):
         now[0] += 0.1
         progress.report("surrogate", step, 30, 1.0)

@@ -3,8 +3,8 @@ import { call, complain, duration, failed, find, get, make, mayTrain, number, ta
 import { draw, palette, say } from "./charts.js";
 
 const STATES = { queued: ["", "waiting"], running: ["accent", "running"], done: ["good", "done"], failed: ["bad", "failed"], cancelled: ["warn", "cancelled"] };
-const PHASES = { ensemble: "The lender's models", surrogate: "Imitating them", generator: "Finding ways", distill: "Asking them", finetune: "Fine-tuning", measure: "Measuring", publish: "Publishing" };
-const LOSSES = ["surrogate", "generator", "distill", "finetune"];
+const PHASES = { ensemble: "The lender's models", surrogate: "Imitating them", generator: "Finding ways", distill: "Asking them", measure: "Measuring", publish: "Publishing" };
+const LOSSES = ["surrogate", "generator", "distill"];
 const place = document.getElementById("place");
 const list = make("ul", { class: "list", "aria-label": "Jobs" });
 const detail = make("div", { class: "card" });

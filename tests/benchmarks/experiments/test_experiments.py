@@ -90,7 +90,7 @@ def test_a_quick_run_and_varied_trainings_have_the_same_queries_and_fewer_steps(
     assert full.config == fast()
     for config in (full.varied_config, quick.config, quick.varied_config):
         assert config.queries == fast().queries and config.loss == fast().loss
-        assert config.distill.finetune_steps <= fast().distill.finetune_steps // 5
+        assert config.surrogate.steps <= fast().surrogate.steps // 5
 
 
 @pytest.mark.parametrize("name", list(spearman.ESTIMATORS))

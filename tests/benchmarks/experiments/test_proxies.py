@@ -12,12 +12,12 @@ from benchmarks.experiments.proxies import NEIGHBORS
 from models.config import DensityProxy, NoiseConfig
 from models.errors import ConfigError
 from models.networks.density import Score, draw_noise, make_proxy
-from models.networks.surrogate import MemberOutput
+from models.networks.surrogate import SurrogateOutput
 
 DATA = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 0.3, 0.5, 2.0])
 POINTS = torch.randn(50, 4, generator=torch.Generator().manual_seed(1)) * 2
 TARGET = torch.zeros(50, dtype=torch.long)
-NOTHING = MemberOutput.of(torch.zeros(50, 3), None)
+NOTHING = SurrogateOutput.of(torch.zeros(50, 3), None)
 
 
 @cache
@@ -36,8 +36,8 @@ def test_shape(name: DensityProxy) -> None:
 
 
 def test_nce_is_the_lower_score_of_the_two() -> None:
-    first = MemberOutput.of(torch.tensor([[3.0, 0.0, 1.0], [0.0, 0.0, 0.0]]), None)
-    second = MemberOutput.of(torch.tensor([[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]]), None)
+    first = SurrogateOutput.of(torch.tensor([[3.0, 0.0, 1.0], [0.0, 0.0, 0.0]]), None)
+    second = SurrogateOutput.of(torch.tensor([[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]]), None)
     proxy = make_proxy("nce", DATA, 3.0, NoiseConfig(), torch.Generator())
     assert proxy(POINTS[:2], TARGET[:2], (first, second)).tolist() == [-1.0, 0.0]
 

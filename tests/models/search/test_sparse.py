@@ -16,8 +16,7 @@ from models.search.selection import best_at_cost_weight
 from models.search.sparse import sparse_candidates
 from models.space.constraints import Constraints, compile_constraints, join
 from tests.fakes.plane import linear_model, plane
-from tests.models.conftest import Task
-from tests.models.tiny import Scorecards, other_class
+from tests.models.tiny import Scorecards, Task, other_class
 
 YES, HOME = np.ones(1, dtype=np.int64), np.zeros((1, 4))
 NAMES, SLOPE = ("a", "b", "c", "d"), [0.8, 2.0, 1.0, 1.5]
