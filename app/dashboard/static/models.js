@@ -84,7 +84,7 @@ function besideOracle(beside) {
     make("td", { class: "number" }, percent(beside[way].validity)), make("td", { class: "number" }, beside[way].cost.toFixed(2))));
   const head = ["Found by", "All models accept", "Models that accept", "Size of change"].map((word, at) => make("th", { scope: "col", class: at ? "number" : null }, word));
   const ratio = beside.cost_ratio === null ? "" : ` Our checked answers are ${beside.cost_ratio.toFixed(2)} times as large a change as the oracle's.`;
-  return [title, make("p", { class: "hint" }, `How much better could it be? An oracle starts from the nearest real applicants who were accepted, and goes back towards each applicant as far as all models follow, at ten times the questions. ${number(beside.records)} applicants, the same in each row.${ratio}`),
+  return [title, make("p", { class: "hint" }, `How much smaller could the change be? An oracle starts from the nearest real applicants who were accepted, and goes back towards each applicant as far as all models follow, at ten times the questions. Its answers lie at the very edge of these models, where the next model refuses more easily; ours stop before. ${number(beside.records)} applicants, the same in each row.${ratio}`),
     make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Beside an oracle" }, make("table", { "data-oracle": true }, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)))];
 }
 
