@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.config import Config, FlowConfig, SurrogateConfig
+from models.config import Config, FlowConfig, SurrogateConfig, paper
 from models.model import Calibration, RecourseModel
 from models.networks.batching import BLOCK, CHUNK, chunks, padded
 from models.networks.density import density_score
@@ -124,7 +124,19 @@ def test_the_gradient_is_that_of_finite_differences(model: RecourseModel) -> Non
         model.pair.float()
 
 
-@pytest.mark.parametrize("config", [TINY, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("config", [TINY, WIDE, paper()], ids=["narrow", "heads", "paper"])
+def test_scores_that_come_with_gradients_have_the_bits_of_those_without(blobs_task: Task, config: Config) -> None:
+    model = random_model(blobs_task.encoder, config)
+    points, target = points_of(model, CHUNK + 90)
+    scores, gradients = score_with_gradients(model, points, target)
+    plain = score_points(model, points, target)
+    np.testing.assert_array_equal(scores.agreement, plain.agreement)
+    np.testing.assert_array_equal(scores.density, plain.density)
+    np.testing.assert_allclose(1 / (1 + np.exp(-gradients.logit)), plain.agreement, atol=1e-6)
+    assert np.abs(gradients.gradient).max() > 0.05
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE, paper()], ids=["narrow", "heads", "paper"])
 def test_a_row_alone_has_the_bits_that_it_has_in_a_batch(loans_task: Task, config: Config) -> None:
     model = random_model(loans_task.encoder, config)
     points, target = points_of(model, CHUNK + 700)
