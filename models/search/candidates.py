@@ -32,9 +32,10 @@ Endpoints = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """c candidates for each of n records: records (n, c, F), points (n, c, D); cost, agreement, density (n, c).
+    """c candidates for each of n records: records (n, c, F), points (n, c, D); all others (n, c).
 
-    The cost is the distance from the record, each feature by its weight.
+    cost     the distance from the record, each feature by its weight
+    allowed  whether no rule between features is broken, and no more changes than may change
     """
 
     records: Records
@@ -42,6 +43,7 @@ class Candidates:
     cost: Floats
     agreement: Floats
     density: Floats
+    allowed: NDArray[np.bool_]
 
     def take(self, chosen: NDArray[np.intp]) -> "Candidates":
         """chosen (n, k), positions -> the k chosen ones of each record"""
@@ -72,20 +74,21 @@ class Candidates:
         return Candidates(*(np.concatenate([mine, theirs], axis=1) for mine, theirs in pairs))
 
     @property
-    def parts(self) -> tuple[Records, Encoded, Floats, Floats, Floats]:
-        return self.records, self.points, self.cost, self.agreement, self.density
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        return self.records, self.points, self.cost, self.agreement, self.density, self.allowed
 
 
 def measure(
     model: RecourseModel, records: Records, target: Targets, feasible: FeasibleSet, origin: Encoded | None = None
 ) -> Candidates:
-    """records (n, c, F) decoded, target (n,) -> the candidates as they are reported: encoded again
+    """records (n, c, F) decoded, target (n,) -> the candidates as they are reported: by the rules, and encoded again
 
     origin (n, D): the encoded feasible.origin, where it is known already
     """
-    points, each = _points(model, records), records.shape[1]
+    settled, each = feasible.settle(records), records.shape[1]
+    points = _points(model, settled[0])
     scores = score_points(model, points, np.repeat(target, each))
-    return _candidates(model.encoder, records, points, feasible, origin, scores)
+    return _candidates(model.encoder, settled, points, feasible, origin, scores)
 
 
 def measure_few(
@@ -97,9 +100,10 @@ def measure_few(
     """
     if len(records) * records.shape[1] > AHEAD:
         return measure(model, records, target, feasible, origin), None
-    points, each = _points(model, records), records.shape[1]
+    settled, each = feasible.settle(records), records.shape[1]
+    points = _points(model, settled[0])
     scores, gradients = score_with_gradients(model, points, np.repeat(target, each))
-    return _candidates(model.encoder, records, points, feasible, origin, scores), gradients
+    return _candidates(model.encoder, settled, points, feasible, origin, scores), gradients
 
 
 def _points(model: RecourseModel, records: Records) -> Encoded:
@@ -108,8 +112,14 @@ def _points(model: RecourseModel, records: Records) -> Encoded:
 
 
 def _candidates(
-    encoder: Encoder, records: Records, points: Encoded, feasible: FeasibleSet, origin: Encoded | None, scores: Scores
+    encoder: Encoder,
+    settled: tuple[Records, NDArray[np.bool_]],
+    points: Encoded,
+    feasible: FeasibleSet,
+    origin: Encoded | None,
+    scores: Scores,
 ) -> Candidates:
+    records, allowed = settled
     shape = records.shape[:2]
     start = np.repeat(encoder.encode(feasible.origin) if origin is None else origin, shape[1], axis=0)
     hard = 1.0 if feasible.weights is None else np.repeat(column_weights(encoder, feasible), shape[1], axis=0)
@@ -119,6 +129,7 @@ def _candidates(
         cost(points * hard, start * hard).reshape(shape),
         scores.agreement.reshape(shape),
         scores.density.reshape(shape),
+        allowed,
     )
 
 

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 from ..arrays import Floats, Records, Targets
 from ..model import RecourseModel
-from ..space.feasible import FeasibleSet
+from ..space.feasible import FeasibleSet, same
 from .candidates import Candidates, measure, measure_few
-from .moves import MoveContext, MoveSet, changed_features, effects, permitted, proposals, same
+from .moves import MoveContext, MoveSet, changed_features, effects, permitted, proposals
 from .scoring import LogitGradient, score_with_gradients
 
 
 def objective(candidates: Candidates, feasible: FeasibleSet, cost_weight: Floats, change_penalty: float) -> Floats:
-    """Expected agreement - cost_weight * cost - change_penalty * changed features; -inf where too many are changed.
+    """Expected agreement - cost_weight * cost - change_penalty * changes; -inf for what is not allowed.
 
     n records, cost_weight (n,) -> (n, c)
     """
-    changed = count_changes(candidates.records, feasible.origin[:, None])
-    value: Floats = candidates.agreement - cost_weight[:, None] * candidates.cost - change_penalty * changed
-    return value if feasible.most is None else np.where(changed <= feasible.most[:, None], value, -np.inf)
+    changes = feasible.count_changes(candidates.records)
+    value = candidates.agreement - cost_weight[:, None] * candidates.cost - change_penalty * changes
+    return np.where(candidates.allowed, value, -np.inf)
 
 
 def count_changes(records: Records, origin: Records) -> NDArray[np.intp]:
@@ -148,7 +148,7 @@ def _room(context: MoveContext, current: Records) -> NDArray[np.intp]:
     """How many more features of current (n, F) may change (n,)"""
     if context.feasible.most is None:
         return np.full(len(current), current.shape[1])
-    return context.feasible.most - count_changes(current, context.feasible.origin)
+    return context.feasible.most - context.feasible.count_changes(current[:, None])[:, 0]
 
 
 def _alone(moves: MoveSet, current: Records, values: Records, estimate: Floats, most: int) -> Records:

@@ -11,7 +11,7 @@ from ..arrays import Encoded, Floats, Records
 from ..config import LocalSearchConfig
 from ..data.grid import Grid
 from ..space.encoding import Encoder
-from ..space.feasible import FeasibleSet
+from ..space.feasible import FeasibleSet, same
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +146,6 @@ def permitted(context: MoveContext, values: Records, here: Records) -> NDArray[n
     free = context.moves.back | (context.moves.level >= 0)
     open_moves: NDArray[np.bool_] = context.opened & ~same(values, here) & (free | inside)
     return open_moves
-
-
-def same(values: Records, others: Records) -> NDArray[np.bool_]:
-    """Where they are equal, missing equal to missing."""
-    equal: NDArray[np.bool_] = (values == others) | (np.isnan(values) & np.isnan(others))
-    return equal
 
 
 def changed_features(records: Records, origin: Records) -> NDArray[np.bool_]:

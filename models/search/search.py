@@ -201,9 +201,9 @@ def _expected_answer(
 
 
 def _changed(chosen: Candidates, feasible: FeasibleSet) -> NDArray[np.bool_]:
-    """chosen (n, 1) -> whether each differs from the record (n,)"""
+    """chosen (n, 1) -> whether each is allowed, and differs from the record (n,)"""
     changed: NDArray[np.bool_] = count_changes(chosen.records[:, 0], feasible.origin) > 0
-    return changed
+    return changed & chosen.allowed[:, 0]
 
 
 def _expects_more(chosen: Candidates, own: AsItIs) -> NDArray[np.bool_]:
@@ -224,7 +224,13 @@ def _worth_giving(answer: Answer, min_expected_agreement: float) -> NDArray[np.b
 def _check_exact(model: RecourseModel, feasible: FeasibleSet, answers: list[Answer]) -> None:
     """No answer leaves with a broken constraint, whatever happened before."""
     for answer in answers:
+        if feasible.rules is not None:
+            bad = answer.given & ~feasible.rules.allowed(answer.chosen.records)[:, 0]
+            if bad.any():
+                raise SolverError(f"The answer to row {np.flatnonzero(bad)[0] + 1} breaks a rule of the policy.")
+            continue
         broken = violations(model.encoder.schema, feasible.origin, answer.chosen.records[:, 0], feasible)
+        broken &= answer.given[:, None]
         if broken.any():
             row, feature = np.argwhere(broken)[0]
             raise SolverError(

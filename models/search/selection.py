@@ -38,7 +38,7 @@ def best_at_cost_weight(
         return value + REACHED * (some.agreement >= min_expected_agreement)
 
     local = model.config.search.local
-    if feasible.most is not None:
+    if feasible.most is not None or feasible.rules is not None:
         candidates, gradients = sparse_candidates(model, candidates, target, feasible, cost_weight), None
         rounds = max(rounds, local.sparse_rounds) if rounds else 0
     order = np.argsort(-preference(candidates), axis=1, kind="stable")

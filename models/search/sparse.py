@@ -22,9 +22,8 @@ def sparse_candidates(
     """Of candidates (n, c) the most promising at cost_weight (n,), with their most useful changes only, and the record
     itself with what has to change, measured (n, s + 1)
 
-    n records, each with a limit in feasible.most.
+    n records with a limit of changes, or with rules between features: then nothing but the record may be allowed.
     """
-    assert feasible.most is not None
     count, starts = len(target), min(model.config.search.local.sparse_starts, candidates.cost.shape[1])
     value = candidates.agreement - cost_weight[:, None] * candidates.cost
     by_value, by_votes = (np.argsort(-each, axis=1, kind="stable") for each in (value, candidates.agreement))
@@ -40,7 +39,7 @@ def sparse_candidates(
     worth = np.where(changed_features(some.records, feasible.origin[:, None]), worth, -np.inf)
     worth = np.where(forced, np.inf, worth)
     rank = np.argsort(np.argsort(-worth, axis=2, kind="stable"), axis=2, kind="stable")
-    kept = np.where(rank < feasible.most[:, None, None], some.records, feasible.origin[:, None])
+    kept = np.where(rank < feasible.limits()[:, None, None], some.records, feasible.origin[:, None])
     unmoved = np.where(forced, some.records[:, :1], feasible.origin[:, None])
     everyone = np.concatenate([kept, unmoved], axis=1)
     return measure(model, everyone, target, feasible, origin)

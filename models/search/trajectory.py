@@ -18,7 +18,7 @@ from ..space.encoding import cost
 from ..space.feasible import FeasibleSet
 from .answers import PathPoint, Stage
 from .candidates import Candidates, measure, path_starts
-from .moves import same
+from ..space.feasible import same
 
 
 def trace(

@@ -63,9 +63,10 @@ def verify(
 
 def _most_agreed(model: RecourseModel, candidates: Candidates, target: Targets, feasible: FeasibleSet) -> Candidates:
     """Of candidates (n, c) the most robust that the limit of changes allows, the best first (n, s)"""
-    if feasible.most is not None:
+    if feasible.most is not None or feasible.rules is not None:
         candidates = sparse_candidates(model, candidates, target, feasible, np.zeros(len(target)))
-    order = np.argsort(-candidates.agreement, axis=1, kind="stable")
+    agreed = np.where(candidates.allowed, candidates.agreement, -1.0)
+    order = np.argsort(-agreed, axis=1, kind="stable")
     return candidates.take(order[:, : model.config.search.verification.fallbacks])
 
 
@@ -118,10 +119,12 @@ class Verification:
     def ask(self, rows: NDArray[np.intp], asked: Candidates) -> None:
         """Put one candidate (r, 1) of each of `rows` (r,) to the ensemble, and keep what is better
 
-        A record that was asked about before is not asked about again: neighbours on the path may be the same record.
+        What is not allowed is not asked about. Nor is a record that was asked about before: neighbours on the path may
+        be the same record.
         """
-        names = [record.tobytes() for record in asked.records[:, 0]]
-        new = np.array([i for i, name in enumerate(names) if name not in self._asked[rows[i]]], dtype=np.intp)
+        names, allowed = [record.tobytes() for record in asked.records[:, 0]], asked.allowed[:, 0]
+        fresh = [i for i, name in enumerate(names) if allowed[i] and name not in self._asked[rows[i]]]
+        new = np.array(fresh, dtype=np.intp)
         if not len(new):
             return
         for position in new.tolist():

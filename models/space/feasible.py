@@ -1,7 +1,7 @@
 """What each record may become: the compiled form of the schema's and the request's constraints."""
 
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,29 @@ class Bounds(Generic[Points]):
     upper: Points
 
 
+class Rules(Protocol):
+    """The rules between features for n records; `Actions` of models/space/actions.py."""
+
+    def rows(self, rows: NDArray[np.intp]) -> Self: ...
+
+    def freeze(self, mask: NDArray[np.bool_]) -> Self: ...
+
+    def settle(self, records: Records) -> tuple[Records, NDArray[np.bool_]]:
+        """records (n, c, F) -> what they become when what follows from others is computed, and which are allowed"""
+        ...
+
+    def allowed(self, records: Records) -> NDArray[np.bool_]:
+        """records (n, c, F) -> which break no rule at all (n, c)"""
+        ...
+
+    def count_actions(self, records: Records) -> NDArray[np.intp]:
+        """records (n, c, F) -> how many things there are to do (n, c)"""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class FeasibleSet:
-    """The values that n records may take, feature by feature.
+    """The values that n records may take, feature by feature, and the rules between features.
 
     origin   (n, F)        the records that the constraints were compiled for
     lower    (n, F)        least raw value, on the grid; a frozen feature has its own value here and in upper
@@ -29,8 +49,10 @@ class FeasibleSet:
     levels   (n, F, Kmax)  permitted categories; False beyond a feature's own, and for every numeric feature
     movable  (n, F)        False where the only permitted value is the one it has
     missing  (n, F)        whether the feature may stay missing; False where it is not missing
-    most     (n,)          how many features may change at the most; None: as many as like
+    most     (n,)          how many features may change at the most; None: as many as like. What moves together by
+                           time or by a formula is one
     weights  (n, F)        how hard each feature is to change: its share of the cost is so many times as large; None: 1
+    rules                  None: no rule is between features
     """
 
     origin: Records
@@ -41,6 +63,7 @@ class FeasibleSet:
     missing: NDArray[np.bool_]
     most: NDArray[np.intp] | None = None
     weights: Floats | None = None
+    rules: Rules | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -66,7 +89,22 @@ class FeasibleSet:
             self.missing[rows],
             None if self.most is None else self.most[rows],
             None if self.weights is None else self.weights[rows],
+            None if self.rules is None else self.rules.rows(rows),
         )
+
+    def settle(self, records: Records) -> tuple[Records, NDArray[np.bool_]]:
+        """records (n, c, F), each value allowed by itself -> what they become by the rules (n, c, F), and which of them
+        break none and change no more than may change (n, c)"""
+        fits = np.ones(records.shape[:2], dtype=np.bool_)
+        if self.rules is not None:
+            records, fits = self.rules.settle(records)
+        return records, fits if self.most is None else fits & (self.count_changes(records) <= self.most[:, None])
+
+    def count_changes(self, records: Records) -> NDArray[np.intp]:
+        """records (n, c, F) -> how many changes each asks for (n, c)"""
+        if self.rules is None:
+            return np.asarray(np.count_nonzero(~same(records, self.origin[:, None]), axis=2))
+        return self.rules.count_actions(records)
 
     def limits(self) -> NDArray[np.intp]:
         """How many features may change at the most (n,), all of them where there is no limit"""
@@ -94,4 +132,11 @@ class FeasibleSet:
             upper=np.where(mask, self.origin, self.upper),
             movable=self.movable & ~mask,
             missing=self.missing | (mask & np.isnan(self.origin)),
+            rules=None if self.rules is None else self.rules.freeze(mask),
         )
+
+
+def same(values: Records, others: Records) -> NDArray[np.bool_]:
+    """Where they are equal, missing equal to missing."""
+    equal: NDArray[np.bool_] = (values == others) | (np.isnan(values) & np.isnan(others))
+    return equal
