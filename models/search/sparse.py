@@ -26,10 +26,7 @@ def sparse_candidates(
     """
     count, starts = len(target), min(model.config.search.local.sparse_starts, candidates.cost.shape[1])
     value = candidates.agreement - cost_weight[:, None] * candidates.cost
-    by_value, by_votes = (np.argsort(-each, axis=1, kind="stable") for each in (value, candidates.agreement))
-    # In turn, the best by the objective and the surest; one that is both is taken twice.
-    chosen = np.stack([by_value, by_votes], axis=2).reshape(count, -1)[:, :starts]
-    some = candidates.take(chosen)
+    some = candidates.take(np.argsort(-value, axis=1, kind="stable")[:, :starts])
     origin = model.encoder.encode(feasible.origin)
     there = score_with_gradients(model, some.points.reshape(count * starts, -1), np.repeat(target, starts))[1]
     here = score_with_gradients(model, origin, target)[1]
