@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from .arrays import Records
 from .config import Config
+from .data.policy import Policy
 from .networks.surrogate import SurrogatePair
 from .networks.velocity import Velocity
 from .space.anchors import Anchors
-from .space.constraints import Constraints, compile_constraints
+from .space.constraints import Constraints
+from .space.prepared import Prepared, prepare
 from .space.encoding import Encoder
 from .space.feasible import FeasibleSet
 from .space.snapping import Snapper
@@ -55,6 +57,7 @@ class RecourseModel:
     frontier            cost against expected agreement, by cost weight (section 6.2)
     anchors             points that nearly all jurors vote for, as further places to head for
     density_quantiles   percentiles of the density score of real records, for each class
+    policy              what can be done about a record; it may be replaced without training
     """
 
     encoder: Encoder
@@ -68,6 +71,7 @@ class RecourseModel:
     frontier: tuple[FrontierPoint, ...] = field(default=())
     anchors: Anchors = field(default_factory=lambda: Anchors.none(0))
     density_quantiles: tuple[tuple[float, ...], ...] = ()
+    policy: Policy = field(default_factory=lambda: Policy({}, ()))
 
     @cached_property
     def device(self) -> torch.device:
@@ -83,7 +87,10 @@ class RecourseModel:
     def classes(self) -> tuple[str, ...]:
         return self.encoder.schema.classes
 
+    def prepared(self, constraints: Constraints, records: Records) -> Prepared:
+        """What records (n, F) may become under a request's constraints, where only the generated features change"""
+        return prepare(self.encoder.schema, self.generated_features, constraints, records, self.policy)
+
     def feasible(self, records: Records) -> FeasibleSet:
-        """What records (n, F) may become by the schema alone, where only the generated features change"""
-        frozen = frozenset(self.encoder.schema.names) - self.generated_features
-        return compile_constraints(self.encoder.schema, Constraints(immutable=frozen), records)
+        """What records (n, F) may become by schema and policy alone"""
+        return self.prepared(Constraints(), records).feasible

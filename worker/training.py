@@ -182,7 +182,7 @@ def read_splits(context: TrainingContext, request: TrainRequest, registered: Any
         context.held.log(sentence)
     kept = {name: kind for name, kind in kinds.items() if name not in seen.left_out}
     described = Dataset(row.name, frame.drop(columns=list(seen.left_out)), label, {"features": kept})
-    return split_dataset(with_overrides(described, label, request.overrides), request.seed)
+    return split_dataset(with_overrides(described, label, request.overrides), request.seed, for_advice=True)
 
 
 def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, dict[str, object]]:

@@ -184,7 +184,7 @@ def explain_here(folder: Path, records: Path, limit_rows: int | None, asked: Ask
         model = load_model(folder, device)
         schema = model.encoder.schema
         options = asked(schema, QUERIES if (folder / ENSEMBLE_FOLDER).is_dir() else 0)
-        constraints, config = options.constraints.for_search(), options.search_config()
+        constraints, config = options.search_constraints(), options.search_config()
         merge_rules(schema, constraints.immutable, constraints.ranges, constraints.directions)
         target_codes(model, options.target, 0)
         rows = read_rows(schema, records, limit_rows)

@@ -97,7 +97,7 @@ def _train(
     find_device(device)
     with one_thread():
         dataset = read_data(data, label, schema)
-        splits = split_dataset(dataset, settings.seed)
+        splits = split_dataset(dataset, settings.seed, for_advice=True)
         check_top_features(config, splits)
         with Bars(notes()) as bars:
             members, mode = settings.members, settings.mode

@@ -89,7 +89,7 @@ def describe_here(question: Question) -> Description:
         listed = {"features": [feature.to_json() for feature in features]}
         return Description(table.ending, len(frame), listed, notices=_notices(features, seen))
     check_columns(frame, {label, *question.categories}, _way_out, lambda rest: infer_schema(rest, label))
-    schema = infer_schema(frame, label, overrides)
+    schema = infer_schema(frame, label, overrides, for_advice=True)
     counts = _count(frame[label], schema.classes)
     return Description(table.ending, len(frame), schema.to_json(), counts, _notices(schema.features, seen))
 

@@ -27,8 +27,9 @@ from pydantic_core import from_json, to_json
 
 from app.fields import Body, DeadlineMs, Name
 from models.config import SearchConfig
+from models.data.policy import Lever
 from models.data.schema import Direction
-from models.space.constraints import Constraints, Range
+from models.space.constraints import DEFAULT_LEVERS, MOST_MONTHS, BySchema, Constraints, Range
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=1000)]
 Number = Annotated[StrictFloat, Field(allow_inf_nan=False)]
@@ -87,11 +88,32 @@ class ConstraintsBody(Body):
     directions: Annotated[dict[Text, Direction], _not_too_many(MOST_FEATURES)] = Field(
         default_factory=dict, max_length=MOST_FEATURES, examples=[{"savings": "up"}]
     )
+    max_changes: Annotated[StrictInt, Field(ge=1, le=MOST_FEATURES)] | BySchema | None = Field(
+        default="schema",
+        description="The most changes; what moves together by time or by a formula is one. null: no limit; by default "
+        "what the model's schema says, 4 unless somebody has changed it.",
+        examples=[3],
+    )
+    weights: Annotated[dict[Text, Annotated[StrictInt | Number, Field(gt=0)]], _not_too_many(MOST_FEATURES)] = Field(
+        default_factory=dict,
+        max_length=MOST_FEATURES,
+        description="How hard a feature is to change: its change costs so many times as much.",
+        examples=[{"savings": 2}],
+    )
+    horizon_months: int = Field(default=12, ge=0, le=MOST_MONTHS, description="The longest wait that is advised.")
 
-    def for_search(self) -> Constraints:
-        """The same as the search takes it."""
+    def for_search(self, levers: Sequence[Lever]) -> Constraints:
+        """The same as the search takes it; `levers`: who shall act"""
         ranges = {name: cast(Range, tuple(wanted)) for name, wanted in self.ranges.items()}
-        return Constraints(frozenset(self.immutable), ranges, self.directions)
+        return Constraints(
+            immutable=frozenset(self.immutable),
+            ranges=ranges,
+            directions=self.directions,
+            max_changes=self.max_changes,
+            weights=self.weights,
+            levers=tuple(levers),
+            months=self.horizon_months,
+        )
 
 
 class RobustnessBody(Body):
@@ -120,6 +142,10 @@ class ExplainOptions(Body):
 
     target: Annotated[str, StringConstraints(min_length=1, max_length=1000), Field(examples=["approved"])]
     constraints: ConstraintsBody = Field(default_factory=ConstraintsBody)
+    levers: Annotated[list[Lever], Field(min_length=1, max_length=3)] = Field(
+        default=list(DEFAULT_LEVERS),
+        description="Who shall act, by the model's policy: applicant and time for advice, lender for a counter-offer.",
+    )
     k: int = Field(default=1, ge=1, le=10, description="So many answers, which change different features.")
     robustness: RobustnessBody = Field(default_factory=RobustnessBody)
     price: float | None = Field(
@@ -145,6 +171,10 @@ class ExplainOptions(Body):
             seed=self.seed,
         )
         return config if self.price is None else replace(config, cost_weight=self.price)
+
+    def search_constraints(self) -> Constraints:
+        """What the search takes for constraints and levers."""
+        return self.constraints.for_search(self.levers)
 
     def document(self) -> dict[str, Any]:
         """All that the answer to a record depends on, besides the model, the record and the target."""

@@ -34,8 +34,18 @@ RARE = 1000.0
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
-def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None) -> Schema:
-    """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind."""
+MOST_CHANGES = 4
+SMALLEST_SHARE = 0.02
+
+
+def infer_schema(
+    frame: pd.DataFrame, label: str, overrides: Mapping[str, object] | None = None, for_advice: bool = False
+) -> Schema:
+    """The schema of a training frame; `overrides` as in `Schema.with_overrides`, which here may also set a kind.
+
+    for_advice: answers are given to people, so they change MOST_CHANGES features at the most, and no number by less
+    than SMALLEST_SHARE of its interquartile range, unless an override says otherwise
+    """
     _check_shape(frame, label)
     table = override_table(overrides or {})
     faults, classes = list[str](), tuple[str, ...]()
@@ -45,8 +55,21 @@ def infer_schema(frame: pd.DataFrame, label: str, overrides: Mapping[str, object
         faults.append(str(error))
     features = _infer_all(frame, [name for name in frame.columns if name != label], table, faults)
     inferred = Schema(features, label, classes)
+    if for_advice:
+        worth = tuple(replace(each, smallest=_smallest_change(each, frame[each.name])) for each in features)
+        inferred = Schema(worth, label, classes, MOST_CHANGES)
     rest = {name: {key: value for key, value in changes.items() if key != "kind"} for name, changes in table.items()}
-    return inferred.with_overrides({"features": rest})
+    limit = {key: value for key, value in (overrides or {}).items() if key == "max_changes"}
+    return inferred.with_overrides({"features": rest, **limit})
+
+
+def _smallest_change(feature: Feature, values: pd.Series) -> float:
+    """0 where a step of the number is worth making"""
+    if feature.is_categorical:
+        return 0.0
+    low, high = np.nanquantile(pd.to_numeric(values, errors="coerce").to_numpy(np.float64), (0.25, 0.75))
+    worth = snap_value(float(SMALLEST_SHARE * (high - low)), feature.step)
+    return worth if worth > feature.step else 0.0
 
 
 def infer_features(frame: pd.DataFrame, overrides: Mapping[str, object] | None = None) -> tuple[Feature, ...]:

@@ -15,14 +15,14 @@ from .json_fields import read_choice, read_flag, read_mapping, read_number, read
 
 OVERRIDABLE = frozenset(
     {
-        *("lower", "upper", "least", "most", "step", "categories", "ordered", "order"),
+        *("lower", "upper", "least", "most", "step", "smallest", "categories", "ordered", "order"),
         *("immutable", "protected", "direction", "nullable"),
     }
 )
 
 
-NUMBERS_ONLY = frozenset({"lower", "upper", "least", "most", "step"})
-OPTIONAL = frozenset({"least", "most", "order"})
+NUMBERS_ONLY = frozenset({"lower", "upper", "least", "most", "step", "smallest"})
+OPTIONAL = frozenset({"least", "most", "order", "smallest"})
 
 
 class FeatureKind(StrEnum):
@@ -48,6 +48,7 @@ class Feature:
     lower, upper  between them lies what may be suggested, on the grid of `step`: where the training data lies, or wider
     least, most   between them lies what a record may hold, on the grid or not; by default the same. Inference leaves
                   room beyond what it saw, since the next applicant may be the richest
+    smallest      the smallest change worth making: a number that would change by less stays as it is
     order         all categories from the first to the last, () where they have no order; where the feature is `ordered`
                   and no order is stated, it is that of its categories
     """
@@ -66,6 +67,7 @@ class Feature:
     least: float = math.nan
     most: float = math.nan
     order: tuple[str, ...] = ()
+    smallest: float = 0.0
 
     def __post_init__(self) -> None:
         if self.protected:
@@ -97,6 +99,8 @@ class Feature:
         entry = asdict(self) | texts | {"order": list(self.order)}
         if self.order in ((), self.categories):
             del entry["order"]  # `ordered` says it all
+        if not self.smallest:
+            del entry["smallest"]
         return entry
 
     def _check_categories(self) -> None:
@@ -136,6 +140,8 @@ class Feature:
         if not (math.isfinite(self.least) and math.isfinite(self.most) and self.least <= lower <= upper <= self.most):
             wide = f"{plain(self.least)} to {plain(self.most)}"
             raise SchemaError(f"Records of feature '{name}' may hold {wide}, which must include its bounds {shown}.")
+        if not 0 <= self.smallest < math.inf:
+            raise SchemaError(f"Feature '{name}' has the smallest change {plain(self.smallest)}; give 0 or more.")
         if max(abs(self.least), abs(self.most)) > MOST_STEPS * step:
             raise SchemaError(f"Feature '{name}' has the step {plain(step)}, too fine for its bounds; enlarge it.")
         for bound in (lower, upper):
@@ -165,6 +171,7 @@ def parse_feature(entry: Mapping[str, object]) -> Feature:
         least=read_number(entry, "least", owner) if "least" in entry else math.nan,
         most=read_number(entry, "most", owner) if "most" in entry else math.nan,
         order=read_texts(entry, "order", owner) if "order" in entry else (),
+        smallest=read_number(entry, "smallest", owner) if "smallest" in entry else 0.0,
     )
 
 

@@ -78,9 +78,10 @@ class Splits:
     test: Labelled
 
 
-def split_dataset(dataset: Dataset, seed: int) -> Splits:
-    """The seed decides the split alone, 6:2:2 in every class."""
-    return split_frame(infer_schema(dataset.frame, dataset.label, dataset.overrides), dataset.frame, seed)
+def split_dataset(dataset: Dataset, seed: int, for_advice: bool = False) -> Splits:
+    """The seed decides the split alone, 6:2:2 in every class. for_advice: see `infer_schema`"""
+    schema = infer_schema(dataset.frame, dataset.label, dataset.overrides, for_advice)
+    return split_frame(schema, dataset.frame, seed)
 
 
 def split_frame(schema: Schema, frame: pd.DataFrame, seed: int) -> Splits:

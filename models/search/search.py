@@ -15,7 +15,7 @@ from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..errors import ConfigError, SolverError, TargetError
 from ..model import RecourseModel
-from ..space.constraints import Constraints, prepare, violations
+from ..space.constraints import Constraints, violations
 from ..space.feasible import FeasibleSet
 from .answers import Explanation, Status
 from .candidates import Candidates, generate, generate_with_origin
@@ -72,7 +72,7 @@ def explain(
     >>> answers[0].counterfactuals[0].agreement
     1.0
     """
-    prepared = prepare(model.encoder.schema, model.generated_features, constraints or Constraints(), records)
+    prepared = model.prepared(constraints or Constraints(), records)
     answers = [Explanation(Status.ERROR, (), 0, error=error) for error in prepared.errors]
     if len(prepared.rows):
         found = search(model, target[prepared.rows], prepared.feasible, config or SearchConfig(), ensemble)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ..arrays import Encoded, Records
 from ..data.grid import plain, snap, snap_down, snap_up
+from ..data.policy import Lever
 from ..data.schema import Direction, Feature, Schema
 from ..errors import ConstraintError
 from .encoding import Encoder
-from .feasible import Bounds, FeasibleSet
+from .feasible import Bounds, FeasibleSet, join_rules
 
 Range = tuple[float | None, float | None] | tuple[str, ...]
 """The least and the greatest number, None where open; or the permitted categories."""
@@ -149,6 +150,9 @@ def _permitted(feature: Feature, given: Range | None) -> NDArray[np.bool_]:
     return np.isin(np.array(feature.categories), np.array(given))
 
 
+DEFAULT_LEVERS = (Lever.APPLICANT, Lever.TIME)
+MOST_MONTHS = 120
+"""No longer wait is advised."""
 BySchema: TypeAlias = Literal["schema"]
 """As many as the model's schema says."""
 
@@ -159,6 +163,8 @@ class Constraints:
 
     max_changes  so many features may change at the most; None: as many as like
     weights      how hard a feature is to change: what its change costs is so many times as large
+    levers       who shall act: the applicant, time, the lender (models/data/policy.py)
+    months       the longest wait
     """
 
     immutable: frozenset[str] = frozenset()
@@ -166,6 +172,8 @@ class Constraints:
     directions: Mapping[str, Direction] = field(default_factory=dict)
     max_changes: int | BySchema | None = "schema"
     weights: Mapping[str, float] = field(default_factory=dict)
+    levers: tuple[Lever, ...] = DEFAULT_LEVERS
+    months: int = 12
 
 
 def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
@@ -314,38 +322,6 @@ def _show_range(feature: Feature, rules: Rules, j: int) -> str:
     return f"{plain(float(rules.lower[j]))} to {plain(float(rules.upper[j]))}"
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """The g records of n that can be searched: rows (g,) where they stand, and what is wrong with the others (n,)."""
-
-    feasible: FeasibleSet
-    rows: NDArray[np.intp]
-    errors: tuple[str | None, ...]
-
-
-def prepare(schema: Schema, generated_features: frozenset[str], constraints: Constraints, records: Records) -> Prepared:
-    """records (n, F) under one request's constraints; ConstraintError for what no record could meet
-
-    generated_features: the features that the generator may change; all others count as immutable
-    """
-    _check_directions(schema, constraints)
-    frozen = frozenset(schema.names) - generated_features
-    constraints = replace(constraints, immutable=constraints.immutable | frozen)
-    feasible, errors = compile_each(schema, constraints, records)
-    rows = np.flatnonzero([error is None for error in errors])
-    feasible = feasible if len(rows) == len(records) else feasible.rows(rows)
-    return Prepared(feasible, rows, tuple(None if error is None else str(error) for error in errors))
-
-
-def _check_directions(schema: Schema, constraints: Constraints) -> None:
-    """One way by the schema and the other by the request would freeze a feature without a word."""
-    for feature in schema.features:
-        asked = constraints.directions.get(feature.name, Direction.ANY)
-        if not feature.immutable and {asked, feature.direction} == {Direction.UP, Direction.DOWN}:
-            fact = f"'{feature.name}' may only go {feature.direction} by the model's schema and {asked} by the request"
-            raise ConstraintError(f"{fact}; leave the direction out, or freeze the feature with immutable.")
-
-
 def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:
     """The records of several requests, one after the other; categories that all of them share stay one copy."""
     if len(parts) == 1:
@@ -360,6 +336,7 @@ def join(parts: Sequence[FeasibleSet]) -> FeasibleSet:
         missing=np.concatenate([part.missing for part in parts]),
         most=np.concatenate([part.limits() for part in parts]) if limited else None,
         weights=np.concatenate([part.hardness() for part in parts]) if weighed else None,
+        rules=join_rules([part.rules for part in parts]),
     )
 
 

@@ -1,7 +1,8 @@
 """What each record may become: the compiled form of the schema's and the request's constraints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ class Rules(Protocol):
     """The rules between features for n records; `Actions` of models/space/actions.py."""
 
     def rows(self, rows: NDArray[np.intp]) -> Self: ...
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """These, and then those of other requests under the same policy"""
+        ...
 
     def freeze(self, mask: NDArray[np.bool_]) -> Self: ...
 
@@ -140,3 +145,9 @@ def same(values: Records, others: Records) -> NDArray[np.bool_]:
     """Where they are equal, missing equal to missing."""
     equal: NDArray[np.bool_] = (values == others) | (np.isnan(values) & np.isnan(others))
     return equal
+
+
+def join_rules(parts: Sequence[Rules | None]) -> Rules | None:
+    """The rules of several requests of one model: all of them have some, or none has"""
+    known = [part for part in parts if part is not None]
+    return known[0].joined(known[1:]) if known else None

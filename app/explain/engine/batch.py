@@ -22,7 +22,7 @@ from app.concurrency import Deadline
 from app.ensembles.bought import record_keys
 from app.errors import DeadlineError
 from app.explain.answer import record_answer
-from app.explain.contract import ConstraintsBody, ExplainAnswer, ExplainTask
+from app.explain.contract import ExplainAnswer, ExplainRequest, ExplainTask
 from app.explain.engine.versions import LoadedVersion
 from models.arrays import Records, Targets
 from models.config import SearchConfig
@@ -33,7 +33,8 @@ from models.model import RecourseModel
 from models.search.answers import Explanation, PathPoint, Status
 from models.search.search import search, target_codes
 from models.search.trajectory import trace
-from models.space.constraints import Prepared, join, prepare
+from models.space.constraints import join
+from models.space.prepared import Prepared
 from models.space.feasible import FeasibleSet
 
 
@@ -114,7 +115,7 @@ def read_tasks(model: RecourseModel, tasks: Sequence[ExplainTask]) -> list[Ready
         try:
             target_codes(model, task.request.target, 0)
             read = read_each(model.encoder.schema, task.request.records)
-            alike.setdefault(_constraints_key(task.request.constraints), {})[place] = read
+            alike.setdefault(_constraints_key(task.request), {})[place] = read
         # Whatever one task brings is its own outcome, and fails nobody else.
         except Exception as error:
             found[place] = error
@@ -124,18 +125,17 @@ def read_tasks(model: RecourseModel, tasks: Sequence[ExplainTask]) -> list[Ready
     return [found[place] for place in range(len(tasks))]
 
 
-def _constraints_key(constraints: ConstraintsBody) -> Hashable:
-    ranges = frozenset((name, tuple(wanted)) for name, wanted in constraints.ranges.items())
-    return frozenset(constraints.immutable), ranges, frozenset(constraints.directions.items())
+def _constraints_key(request: ExplainRequest) -> Hashable:
+    return request.constraints.model_dump_json(), tuple(request.levers)
 
 
 def _compile_alike(
     model: RecourseModel, tasks: Sequence[ExplainTask], read: Sequence[ReadRecords]
 ) -> Sequence[ReadyTask | Exception]:
     """Tasks with the same constraints: to compile them takes longer than to check a record."""
-    records, constraints = np.concatenate([one.records for one in read]), tasks[0].request.constraints.for_search()
+    records, constraints = np.concatenate([one.records for one in read]), tasks[0].request.search_constraints()
     try:
-        prepared = prepare(model.encoder.schema, model.generated_features, constraints, records)
+        prepared = model.prepared(constraints, records)
     # It is the outcome of all who share these constraints, and of nobody else.
     except Exception as error:
         return [error] * len(tasks)
