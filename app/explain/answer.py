@@ -64,6 +64,12 @@ class DiagnosisAnswer(BaseModel):
     dissenting: list[str]
     binding: list[BindingAnswer]
     advice: str
+    certificate: Literal["proven", "excluded_by_surrogate", "not_found"] = Field(
+        "not_found",
+        description="How sure it is: the rules leave nothing or all of it was asked; all of it was listed and what was "
+        "not asked is expected to be refused; or there is too much to list.",
+    )
+    points: int | None = Field(None, description="How many records the applicant may become, where they were listed.")
 
 
 class PointAnswer(BaseModel):

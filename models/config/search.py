@@ -147,6 +147,7 @@ class SearchMethodConfig(Settings):
     """How every search of a model works. The switches take a part of the method away, to measure what it brings.
 
     use_anchors            the ways to the anchors are candidates too
+    listed                 what a record without an answer may become is listed if it is no more records than this
     certain                from this expected agreement on, an unverified record counts as already in the target class
     least_typicality       an answer that is less typical than this is not trusted
     named_constraints      how many constraints a diagnosis names at most
@@ -160,6 +161,7 @@ class SearchMethodConfig(Settings):
     verification: VerificationConfig = field(default_factory=VerificationConfig)
     frontier: FrontierConfig = field(default_factory=FrontierConfig)
     use_anchors: bool = True
+    listed: Count = 5_000
     certain: Share = 0.9
     least_typicality: Share = 0.05
     named_constraints: Count = 3

@@ -65,15 +65,31 @@ class Binding:
     gain: float
 
 
+class Certificate(StrEnum):
+    """How sure it is that there is no answer."""
+
+    PROVEN = "proven"
+    """The rules leave nothing, or every record that is left was put to the models."""
+    EXCLUDED_BY_SURROGATE = "excluded_by_surrogate"
+    """Every record that is left was listed; what was not put to the models is expected to be refused."""
+    NOT_FOUND = "not_found"
+    """Too many records are left to list them; the search found none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why there is no answer: the best agreement found, who dissented there, and which constraints are in the way."""
+    """Why there is no answer: the best agreement found, who dissented there, and which constraints are in the way.
+
+    certificate: how sure that is; points: how many records the applicant may become, None where they were not listed
+    """
 
     best_agreement: float
     verified: bool
     dissenting: tuple[str, ...]
     binding: tuple[Binding, ...]
     advice: str
+    certificate: Certificate = Certificate.NOT_FOUND
+    points: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

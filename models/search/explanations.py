@@ -16,8 +16,9 @@ from ..ensemble.votes import beta_lower_bound
 from ..model import RecourseModel
 from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
-from .answers import Binding, Change, Counterfactual, Diagnosis, Explanation, Status, Vote
+from .answers import Binding, Certificate, Change, Counterfactual, Diagnosis, Explanation, Status, Vote
 from .candidates import Candidates
+from .exhaustive import Listing
 from .local_search import best_of_each_feature
 from .scoring import is_trusted, typicality
 from .verification import Verification
@@ -52,6 +53,7 @@ class Answer:
     changed  (n,)  whether it differs from the record: to change nothing is never a way
     better   (n,)  whether it differs, and has more agreement than the record as it is, as far as that is known
     given    (n,)  whether there is one to give
+    listing        what the records may become, where that was listed
     """
 
     chosen: Candidates
@@ -60,6 +62,7 @@ class Answer:
     changed: NDArray[np.bool_]
     better: NDArray[np.bool_]
     given: NDArray[np.bool_]
+    listing: Listing
 
 
 def explanations(
@@ -104,8 +107,19 @@ def _diagnoses(
     for row, binding in zip(rows.tolist(), bindings, strict=True):
         share, verified, dissenting = _best_agreement(own, answer, row, members)
         held, better = frozen_features(model, feasible, row), bool(answer.better[row])
-        found[row] = diagnose(share, verified, dissenting, binding, wanted, held, better)
+        known = diagnose(share, verified, dissenting, binding, wanted, held, better)
+        points = int(answer.listing.points[row])
+        proof = _certificate(points, float(answer.listing.sure[row]), max(config.min_expected_agreement, 0.5))
+        found[row] = replace(known, certificate=proof, points=None if points < 0 else points)
     return found
+
+
+def _certificate(points: int, sure: float, floor: float) -> Certificate:
+    """How sure it is that a record has no answer; points: what it may become, sure: the most that is expected of what
+    was not asked"""
+    if points < 0 or sure >= floor:
+        return Certificate.NOT_FOUND
+    return Certificate.PROVEN if sure == 0.0 else Certificate.EXCLUDED_BY_SURROGATE
 
 
 def _best_agreement(

@@ -19,6 +19,7 @@ from ..space.constraints import Constraints, violations
 from ..space.feasible import FeasibleSet
 from .answers import Explanation, Status
 from .candidates import Candidates, generate, generate_with_origin
+from .exhaustive import best_of_all, verify_all
 from .explanations import Answer, AsItIs, expects_enough, explanations
 from .local_search import count_changes
 from .scoring import LogitGradient
@@ -165,10 +166,11 @@ def _best_answer(
     if ensemble is None:
         return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
     verified = verify(model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds)
+    listing = verify_all(model, verified, target, feasible)
     changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
     more = ~(verified.agreement <= known + TOLERANCE)
     better = changed & np.where(verified.queries > 0, more, _expects_more(verified.best, own))
-    return Answer(verified.best, verified, verified.queries, changed, better, given=changed)
+    return Answer(verified.best, verified, verified.queries, changed, better, changed, listing)
 
 
 def _expected_answer(
@@ -196,8 +198,11 @@ def _expected_answer(
         some, wanted, within = candidates.take_rows(rows), target[rows], feasible.rows(rows)
         found = best_at_cost_weight(model, some, wanted, within, weight[rows], certain, rounds, starts)
         chosen = chosen.replace_rows(rows, found)
+    good = own.already | (_changed(chosen, feasible) & _expects_more(chosen, own) & expects_enough(chosen, floor))
+    open_to = np.flatnonzero(~good)
+    chosen, listing = best_of_all(model, open_to, target, feasible, chosen, weight, max(floor, 0.5))
     changed = _changed(chosen, feasible)
-    return Answer(chosen, None, queries, changed, changed & _expects_more(chosen, own), given=changed)
+    return Answer(chosen, None, queries, changed, changed & _expects_more(chosen, own), changed, listing)
 
 
 def _changed(chosen: Candidates, feasible: FeasibleSet) -> NDArray[np.bool_]:

@@ -108,6 +108,10 @@ class Verification:
         """Which records still lack an answer that holds, and may ask on (n,)"""
         return ~self.found & (self.queries < self.limit)
 
+    def heard(self, row: int) -> set[bytes]:
+        """The records that were asked about for a row, as bytes"""
+        return self._asked[row]
+
     def try_in_turn(self, rows: NDArray[np.intp], candidates: Candidates) -> None:
         """Ask the candidates (r, s) of `rows` (r,), the first of each first, until one holds"""
         for position in range(candidates.cost.shape[1]):

@@ -31,8 +31,21 @@ class Rules(Protocol):
 
     def freeze(self, mask: NDArray[np.bool_]) -> Self: ...
 
-    def settle(self, records: Records) -> tuple[Records, NDArray[np.bool_]]:
-        """records (n, c, F) -> what they become when what follows from others is computed, and which are allowed"""
+    @property
+    def by_hand(self) -> NDArray[np.bool_]:
+        """Which features somebody moves (F,); the others follow"""
+        ...
+
+    @property
+    def horizon(self) -> NDArray[np.intp]:
+        """The most months that each may wait (n,)"""
+        ...
+
+    def settle(self, records: Records, months: NDArray[np.intp] | None) -> tuple[Records, NDArray[np.bool_]]:
+        """records (n, c, F) -> what they become when what follows from others is computed, and which are allowed
+
+        months (n, c): how long each waits; None: as long as its values ask for
+        """
         ...
 
     def allowed(self, records: Records) -> NDArray[np.bool_]:
@@ -97,13 +110,23 @@ class FeasibleSet:
             None if self.rules is None else self.rules.rows(rows),
         )
 
-    def settle(self, records: Records) -> tuple[Records, NDArray[np.bool_]]:
+    def settle(
+        self, records: Records, months: NDArray[np.intp] | None = None
+    ) -> tuple[Records, NDArray[np.bool_]]:
         """records (n, c, F), each value allowed by itself -> what they become by the rules (n, c, F), and which of them
         break none and change no more than may change (n, c)"""
         fits = np.ones(records.shape[:2], dtype=np.bool_)
         if self.rules is not None:
-            records, fits = self.rules.settle(records)
+            records, fits = self.rules.settle(records, months)
         return records, fits if self.most is None else fits & (self.count_changes(records) <= self.most[:, None])
+
+    def by_hand(self) -> NDArray[np.bool_]:
+        """Which features somebody moves (F,); the others follow by time or by a formula"""
+        return np.ones(self.origin.shape[1], dtype=np.bool_) if self.rules is None else self.rules.by_hand
+
+    def horizon(self) -> NDArray[np.intp]:
+        """The most months that each may wait (n,)"""
+        return np.zeros(len(self), dtype=np.intp) if self.rules is None else self.rules.horizon
 
     def count_changes(self, records: Records) -> NDArray[np.intp]:
         """records (n, c, F) -> how many changes each asks for (n, c)"""
