@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import Path
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import to_json
+
+from models.data.policy import Policy
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$"
 DEEPEST = 20
@@ -39,6 +42,19 @@ def _finite(document: dict[str, Any]) -> dict[str, Any]:
 
 
 Document = Annotated[dict[str, Any], AfterValidator(_finite)]
+MOST_POLICY = 200_000
+"""Bytes of a policy as JSON; a policy of 500 features and 1,000 rules is smaller."""
+
+
+def _readable(policy: dict[str, Any]) -> dict[str, Any]:
+    """SchemaError, which is told as it is, for what is no policy."""
+    if (length := len(to_json(policy))) > MOST_POLICY:
+        raise ValueError(f"it has {length} bytes as JSON, {MOST_POLICY} is the limit")
+    Policy.from_json(policy)
+    return policy
+
+
+PolicyDocument = Annotated[Document, AfterValidator(_readable)]
 """A JSON object that is kept as it is."""
 
 

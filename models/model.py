@@ -14,9 +14,9 @@ from .networks.surrogate import SurrogatePair
 from .networks.velocity import Velocity
 from .space.anchors import Anchors
 from .space.constraints import Constraints
-from .space.prepared import Prepared, prepare
 from .space.encoding import Encoder
 from .space.feasible import FeasibleSet
+from .space.prepared import Prepared, prepare
 from .space.snapping import Snapper
 
 

@@ -10,7 +10,7 @@ The steps of the method itself are those of the command line: models/training/pi
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,8 @@ from app.registry.queries import NewVersion
 from app.train import jobs
 from app.train.request import Plan, TrainRequest, make_plan
 from models.data.columns import inspect_columns
+from models.data.policy import Policy
+from models.data.policy_checks import check_policy
 from models.data.records import one_text
 from models.data.schema import Schema, override_table
 from models.datasets.dataset import Dataset, Splits, split_dataset, split_frame
@@ -125,6 +127,8 @@ def run_training(context: TrainingContext) -> UUID:
     registered = None if request.ensemble is None else find_registered(context, request.ensemble)
     splits = read_splits(context, request, registered)
     check_top_features(plan.config, splits)
+    if request.policy is not None:
+        check_policy(splits.encoder.schema, Policy.from_json(request.policy))
     _tell_protected(context, splits)
     classes = splits.encoder.schema.classes
     ensemble_id = registered.id if registered else ensure_local(context, job.model_name, request, classes)
@@ -223,4 +227,5 @@ def _train(
     context.progress.units = Units.of(plan.config, len(splits.training))
     seconds = context.settings.checkpoint_seconds
     checkpoints = Checkpoints(context.files.keep, context.files.last(), seconds, context.should_stop)
-    return train(splits, asked, plan.config, plan.queries, request.seed, context.progress.report, checkpoints)
+    model = train(splits, asked, plan.config, plan.queries, request.seed, context.progress.report, checkpoints)
+    return model if request.policy is None else replace(model, policy=Policy.from_json(request.policy))

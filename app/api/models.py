@@ -21,9 +21,11 @@ from app.api.dependencies import (
     replied,
 )
 from app.api.problems import WITH_BODY, problems
-from app.fields import Body, NameInPath
+from app.db.tables import AnyRow
+from app.fields import Body, NameInPath, PolicyDocument
 from app.idempotency import StoredReply
 from app.registry import queries
+from models.data.policy import Policy
 
 MODEL: dict[str, Any] = {"name": "loans", "active_version": 2, "created_at": "2026-01-31T09:30:00Z"}
 VERSION: dict[str, Any] = {
@@ -100,6 +102,41 @@ class ActivateBody(Body):
     version: int = Field(ge=1, lt=2**63)
 
 
+class PolicyBody(Body):
+    """What can be done about a record: the action policy of a model, in the language of docs/POLICY.md."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"policy": {"format": 1, "features": {"savings": {"move": "up"}}}}]}
+    )
+
+    policy: PolicyDocument | None = Field(description="null: each version has the policy that it was trained with.")
+
+
+class PolicyAnswer(BaseModel):
+    """The policy of a model; `version` is what decision records name."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "loans",
+                    "version": "policy-0123456789abcdef",
+                    "policy": {"format": 1, "features": {"savings": {"move": "up"}}, "rules": []},
+                }
+            ]
+        }
+    )
+
+    model: str
+    version: str | None
+    policy: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, row: AnyRow) -> "PolicyAnswer":
+        version = None if row.policy is None else Policy.from_json(row.policy).version
+        return cls(model=row.name, version=version, policy=row.policy)
+
+
 router = APIRouter(prefix="/models", tags=["models"], route_class=KeyedRoute)
 
 
@@ -118,6 +155,19 @@ def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseD
     head = ModelAnswer.model_validate(model).model_dump()
     shown = [VersionAnswer.model_validate(row) for row in versions.rows]
     return ModelDetail(**head, versions=shown, next=versions.next)
+
+
+@router.get("/{name}/policy", operation_id="show_policy", responses=problems(404))
+def show_policy(name: NameInPath, caller: Caller, database: DatabaseDep) -> PolicyAnswer:
+    """The policy that answers keep, where one was set here; else each version has the one it was trained with."""
+    return PolicyAnswer.of(database.read(queries.find_model, caller.tenant_id, name))
+
+
+@router.put("/{name}/policy", operation_id="set_policy", responses=problems(*WITH_BODY, 404))
+def put_policy(name: NameInPath, body: PolicyBody, caller: AnalystCaller, database: DatabaseDep) -> PolicyAnswer:
+    """Replace the policy, without training. Requests that have begun keep the one that they began with."""
+    with database.writing() as connection:
+        return PolicyAnswer.of(queries.set_policy(connection, caller.tenant_id, name, body.policy))
 
 
 @router.post(

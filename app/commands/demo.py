@@ -3,6 +3,7 @@
 The service is a child process, and a client does what a lender would: upload, train, explain, look at the budget.
 """
 
+import json
 import os
 import signal
 import socket
@@ -151,15 +152,15 @@ def _train(client: RecourseClient, effort: float, console: Console) -> None:
 
 
 def _submit(client: RecourseClient, effort: float, console: Console) -> Job:
-    from models.datasets.loans import loans
+    from models.datasets.loans import POLICY_FILE, loans
 
-    data = loans()
+    data, policy = loans(), json.loads(POLICY_FILE.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "loans.csv"
         data.frame.to_csv(path, index=False)
         uploaded = client.upload(path, data.label)
     console.print(f"POST /datasets: {uploaded.rows} made-up applications. POST /train:")
-    return client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "effort": effort})
+    return client.train(MODEL, uploaded.id, {"overrides": dict(data.overrides), "policy": policy, "effort": effort})
 
 
 def _follow(client: RecourseClient, job: JobSummary, console: Console) -> None:

@@ -69,6 +69,20 @@ Candidates = Annotated[int, typer.Option(help="Starting points of the search.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answers.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 LimitRows = Annotated[int | None, typer.Option(min=1, help="Only the first so many records.")]
+MaxChanges = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="The most changes; what moves together is one. none: no limit.",
+        show_default="the schema's, 4",
+    ),
+]
+Levers = Annotated[str, typer.Option(help="Who shall act: applicant, time, lender; several with commas.")]
+Horizon = Annotated[int, typer.Option(min=0, max=120, help="The longest wait that is advised, in months.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option(metavar="JSON", help="An action policy in place of the model's own (docs/POLICY.md).")
+]
+LanguageOption = Annotated[str, typer.Option(help="Of the sentences: en or de.")]
 Url = Annotated[str | None, typer.Option(metavar="URL", help="Ask a service: DIR is its model, RECOURSE_KEY the key.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or one card of several such as cuda:1.")]
 Asked: TypeAlias = "Callable[[Schema, int], ExplainOptions]"
@@ -98,6 +112,11 @@ def explain(
     immutable: Immutable = "",
     ranges: Ranges = None,
     directions: Directions = None,
+    max_changes: MaxChanges = None,
+    levers: Levers = "applicant,time",
+    horizon_months: Horizon = 12,
+    policy: PolicyFile = None,
+    language: LanguageOption = "en",
     k: Answers = 1,
     price: Price = 0.1,
     min_expected_agreement: Floor = FLOOR,
@@ -114,13 +133,21 @@ def explain(
     """Explain RECORDS with the model in DIR: the nearest records that the black boxes, all of them, would accept."""
 
     def asked(schema: "Schema", usual_queries: int) -> "ExplainOptions":
-        from app.commands.requests import parse_directions, parse_ranges
+        from app.commands.requests import parse_directions, parse_most, parse_ranges
 
         bounds = {name: list(wanted) for name, wanted in parse_ranges(schema, ranges or ()).items()}
         ways = parse_directions(schema, directions or ())
         return _options(
             target=target,
-            constraints={"immutable": list(listed(immutable)), "ranges": bounds, "directions": ways},
+            constraints={
+                "immutable": list(listed(immutable)),
+                "ranges": bounds,
+                "directions": ways,
+                "max_changes": parse_most(max_changes),
+                "horizon_months": horizon_months,
+            },
+            levers=list(listed(levers)),
+            language=language,
             k=k,
             robustness={
                 "min_agreement": min_agreement,
@@ -133,7 +160,9 @@ def explain(
         )
 
     if url is None:
-        report = explain_here(folder, records, limit_rows, asked, device)
+        report = explain_here(folder, records, limit_rows, asked, device, policy)
+    elif policy is not None:
+        raise ConfigError("--policy is for a model here; a service has its own: see PUT /models/{name}/policy.")
     elif device != DEVICE:
         raise ConfigError(f"--device is {device}, which a service does not take; leave it out, or leave out --url.")
     else:
@@ -159,7 +188,14 @@ def _options(**fields: object) -> "ExplainOptions":
         raise ConfigError(f"{fact}; {first['msg'][:1].lower()}{first['msg'][1:]}.") from error
 
 
-def explain_here(folder: Path, records: Path, limit_rows: int | None, asked: Asked, device: str = DEVICE) -> Report:
+def explain_here(
+    folder: Path,
+    records: Path,
+    limit_rows: int | None,
+    asked: Asked,
+    device: str = DEVICE,
+    policy: Path | None = None,
+) -> Report:
     """A wrong request is refused as a whole; a wrong record gets its own error, and keeps nobody waiting."""
     # Said before seconds go into imports.
     if not folder.is_dir():
@@ -169,6 +205,7 @@ def explain_here(folder: Path, records: Path, limit_rows: int | None, asked: Ask
     from rich.progress import track
 
     from app.commands.data import read_rows
+    from app.commands.requests import read_policy
     from app.explain.answer import record_answer
     from models.device import one_thread
     from models.ensemble.meter import QueryMeter
@@ -182,6 +219,8 @@ def explain_here(folder: Path, records: Path, limit_rows: int | None, asked: Ask
 
     with one_thread():
         model = load_model(folder, device)
+        if policy is not None:
+            model = replace(model, policy=read_policy(policy, model.encoder.schema))
         schema = model.encoder.schema
         options = asked(schema, QUERIES if (folder / ENSEMBLE_FOLDER).is_dir() else 0)
         constraints, config = options.search_constraints(), options.search_config()
@@ -200,7 +239,9 @@ def explain_here(folder: Path, records: Path, limit_rows: int | None, asked: Ask
                 # A constraint error counts the rows of its batch; here the record's own number stands beside it.
                 error = None if answer.error is None else answer.error.removeprefix(f"Row {within + 1}: ")
                 found[rows.places[start + within]] = replace(answer, error=error)
-    explanations = [Finding.model_validate_json(record_answer(answer).body) for answer in found]
+    explanations = [
+        Finding.model_validate_json(record_answer(answer, model.policy, options.language).body) for answer in found
+    ]
     return Report(check_seal(folder), options, explanations, 0 if meter is None else meter.spent)
 
 
@@ -309,11 +350,12 @@ def _diagnosis(diagnosis: "Diagnosis") -> Text:
 
 def _counterfactual(found: "Counterfactual", nearest: bool) -> list[RenderableType]:
     """The changes, then the figures; `nearest`: this is the best attempt, not an answer."""
+    steps = [f"{place}. {action.sentence}" for place, action in enumerate(found.actions, start=1) if action.sentence]
     table = Table("feature", "now", "nearest attempt" if nearest else "change to")
     for change in found.changes:
         table.add_row(change.feature, _show(change.before), _show(change.after))
     figures = f"cost {found.cost:.2f}, expected agreement {found.expected_agreement:.0%}, {_place(found)}"
-    parts: list[RenderableType] = [table, Text(_vote_sentence(found)), Text(figures)]
+    parts: list[RenderableType] = [*map(Text, steps), table, Text(_vote_sentence(found)), Text(figures)]
     if found.votes:
         accepting = ", ".join(vote.model for vote in found.votes if vote.accepts is True) or "nobody"
         refusing = ", ".join(vote.model for vote in found.votes if vote.accepts is False) or "nobody"

@@ -3,11 +3,15 @@
 A name with a comma in it is quoted where several are listed, as in CSV: purpose="car, used",home.
 """
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from app.commands.options import listed
+from models.data.policy import Policy
+from models.data.policy_checks import check_policy
 from models.data.schema import Direction, Feature, Schema
-from models.errors import ConstraintError
+from models.errors import ConstraintError, SchemaError
 from models.space.constraints import Range
 
 
@@ -36,6 +40,29 @@ def parse_directions(schema: Schema, texts: Sequence[str]) -> dict[str, Directio
             raise ConstraintError(f"--direction names '{name}' twice; give it one direction.")
         directions[name] = Direction(way)
     return directions
+
+
+def parse_most(text: str | None) -> int | str | None:
+    """How many changes: a number, none for no limit, and what the schema says where nothing was typed."""
+    if text is None:
+        return "schema"
+    if text.strip().lower() in ("none", "null", "all"):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ConstraintError(f"--max-changes is '{text}'; write a whole number, or none for no limit.") from None
+
+
+def read_policy(path: Path, schema: Schema) -> Policy:
+    """The action policy in a JSON file, checked with the schema."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SchemaError(f"The policy '{path}' cannot be read as JSON: {error}.") from error
+    policy = Policy.from_json(document)
+    check_policy(schema, policy)
+    return policy
 
 
 def _pair(schema: Schema, text: str, option: str, example: str) -> tuple[str, str]:

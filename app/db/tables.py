@@ -249,6 +249,8 @@ class ModelRow(Tables):
     name: Mapped[str] = mapped_column(String(100))
     active_version_id: Mapped[UUID | None] = mapped_column(Uuid)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    policy: Mapped[Document | None] = mapped_column(DOCUMENT)
+    """The action policy of all versions; none: each has the one that it was trained with."""
 
 
 class ModelVersion(Tables):

@@ -10,6 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
 from app.explain.contract import RECORD, RawValue, RecordAnswer
+from app.explain.words import Language, in_order, sentence
+from models.data.policy import Lever, Policy
 from models.search.answers import Explanation, PathPoint
 
 ANSWER: dict[str, JsonValue] = {**RECORD, "loan_amount": 9500}
@@ -25,6 +27,16 @@ class ChangeAnswer(BaseModel):
     after: SkipValidation[RawValue] = Field(alias="to")
 
 
+class ActionAnswer(BaseModel):
+    """One thing to do: a change with what follows from it, or a wait."""
+
+    kind: str = Field(description="change or wait")
+    lever: Lever = Field(description="Who does it.")
+    features: list[str] = Field(description="What it changes; the first is moved, the others follow.")
+    months: int = Field(0, description="How long to wait.")
+    sentence: str = Field("", description="In the request's language, in the units of the model's policy.")
+
+
 class VoteAnswer(BaseModel):
     """What one of the lender's models said; null where it did not answer."""
 
@@ -37,7 +49,8 @@ class CounterfactualAnswer(BaseModel):
 
     record: SkipValidation[dict[str, RawValue]]
     changes: list[ChangeAnswer]
-    cost: float
+    actions: list[ActionAnswer] = Field([], description="What to do, in order. Each counts once for max_changes.")
+    cost: float = Field(description="The distance from the record in the model's encoded space, by the weights.")
     density: float
     typicality: float | None = Field(
         default=None, description="The share of real records of the target class that are less typical than it."
@@ -92,6 +105,7 @@ class FoundAnswer(BaseModel):
     error: str | None
     queries: int = Field(description="Records that were put to the lender's models for this answer; <= max_queries.")
     diagnosis: DiagnosisAnswer | None
+    policy: str | None = Field(None, description="The version of the action policy that held.")
     notices: list[str] = Field(
         [], description="What to know of the record: a sentence for each number beyond those of the training data."
     )
@@ -169,9 +183,24 @@ class ExplainAnswerBody(BaseModel):
     explanations: list[ExplanationAnswer]
 
 
-def record_answer(answer: Explanation, trajectory: Sequence[PathPoint] | None = None) -> RecordAnswer:
+def record_answer(
+    answer: Explanation, policy: Policy, language: Language = "en", trajectory: Sequence[PathPoint] | None = None
+) -> RecordAnswer:
     """The answer to one record, written once. A number that is not finite has no JSON: it becomes null."""
     found = FoundAnswer.model_validate(answer, from_attributes=True)
+    for way, written in zip(answer.counterfactuals, found.counterfactuals, strict=True):
+        written.actions = [
+            ActionAnswer(
+                kind=action.kind,
+                lever=action.lever,
+                features=list(action.features),
+                months=action.months,
+                sentence=sentence(action, policy, language),
+            )
+            for action in in_order(way.actions)
+        ]
+    if policy.features or policy.rules:
+        found.policy = policy.version
     if trajectory is not None:
         path = [PointAnswer.model_validate(point, from_attributes=True) for point in trajectory]
         found = found.model_copy(update={"trajectory": path})

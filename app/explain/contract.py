@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, cast
 from uuid import UUID, uuid4
 
 from pydantic import (
@@ -158,6 +158,7 @@ class ExplainOptions(Body):
     candidates: int = Field(default=30, ge=1, le=1000, description="Starting points of the search.")
     seed: int = Field(default=0, ge=0, le=2**63 - 1, description="The same seed gives the same answers.")
     trajectory: bool = Field(default=False, description="Whether the way to each first answer is told.")
+    language: Literal["en", "de"] = Field(default="en", description="Of the sentences for the applicant.")
     deadline_ms: DeadlineMs = None
 
     def search_config(self) -> SearchConfig:
@@ -230,6 +231,8 @@ class ExplainTask:
     version_id: UUID
     deadline: Moment = math.inf
     id: UUID = field(default_factory=uuid4)
+    policy: dict[str, Any] | None = None
+    """The action policy; None: the one that the version was trained with."""
 
     @property
     def asks(self) -> bool:

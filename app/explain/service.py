@@ -44,7 +44,9 @@ class ExplainService:
         deadline = time.monotonic() + deadline_seconds(self.settings, request.deadline_ms)
         _check_size(self.settings, request)
         version = await to_thread.run_sync(active_version, self.database, tenant_id, request.model)
-        answer = await self.explainer.explain(ExplainTask(request, tenant_id, version.version_id, deadline))
+        answer = await self.explainer.explain(
+            ExplainTask(request, tenant_id, version.version_id, deadline, policy=version.policy)
+        )
         ids = [uuid4() for _ in answer.records]
         reply = _reply(request_id, request, version, answer, ids)
         rows = _decisions(tenant_id, request_id, request, version.version_id, answer, ids)

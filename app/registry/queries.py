@@ -11,6 +11,9 @@ from app.db.engine import insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
 from app.db.paging import PageOrder, RowPage, found, numbered_page, page
 from app.db.tables import AnyRow, Document, ModelRow, ModelVersion, owned
+from models.data.policy import Policy
+from models.data.policy_checks import check_policy
+from models.data.schema import Schema
 from app.errors import NotFoundError
 
 
@@ -46,6 +49,32 @@ def activate(connection: Connection, tenant_id: int, name: str, number: int) -> 
     connection.execute(update(ModelRow).where(ModelRow.id == model.id).values(active_version_id=version.id))
     _serve_ensemble(connection, version)
     return find_model(connection, tenant_id, name)
+
+
+def set_policy(connection: Connection, tenant_id: int, name: str, document: Document | None) -> AnyRow:
+    """The model after its action policy was replaced; None: each version has the one that it was trained with
+
+    SchemaError where the policy does not fit the active version.
+    """
+    find_model(connection, tenant_id, name)
+    policy = None if document is None else Policy.from_json(document)
+    schema = active_schema(connection, tenant_id, name)
+    if policy is not None and schema is not None:
+        check_policy(Schema.from_json(schema), policy)
+    kept = None if policy is None else policy.to_json()
+    mine = update(ModelRow).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+    connection.execute(mine.values(policy=kept))
+    return find_model(connection, tenant_id, name)
+
+
+def active_schema(connection: Connection, tenant_id: int, name: str) -> Document | None:
+    """The schema of the version that answers under the model's name, as JSON; None if there is none."""
+    statement = (
+        select(ModelVersion.schema)
+        .join(ModelRow, ModelRow.active_version_id == ModelVersion.id)
+        .where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+    )
+    return connection.execute(statement).scalar_one_or_none()
 
 
 def _serve_ensemble(connection: Connection, version: AnyRow) -> None:
@@ -139,14 +168,14 @@ def active(connection: Connection, tenant_id: int, name: str) -> UUID | None:
 
 # Built once: every request asks for the active version, and to build the statement takes longer than to run it.
 _ACTIVE = (
-    select(ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model"))
+    select(ModelVersion.id.label("version_id"), ModelVersion.number, ModelRow.name.label("model"), ModelRow.policy)
     .join(ModelRow, ModelRow.active_version_id == ModelVersion.id)
     .where(ModelRow.tenant_id == bindparam("tenant_id"), ModelRow.name == bindparam("name"))
 )
 
 
 def find_active(connection: Connection, tenant_id: int, name: str) -> AnyRow | None:
-    """version_id, number, model of the version that answers under the model's name; None if there is none."""
+    """version_id, number, model and policy of the version that answers under the model's name, or None."""
     return connection.execute(_ACTIVE, {"tenant_id": tenant_id, "name": name}).one_or_none()
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
-from app.fields import Body, ColumnName, Document, Name
+from app.fields import Body, ColumnName, Document, Name, PolicyDocument
 from models.config import PRESETS, Config, MeasureConfig
 from models.errors import ConfigError
 
@@ -120,6 +120,9 @@ class TrainRequest(TrainSettings):
     overrides: Annotated[Document, AfterValidator(_not_too_long)] = Field(
         default_factory=dict,
         description='Changes of the inferred schema, as {"features": {"savings": {"direction": "up", "lower": 0}}}.',
+    )
+    policy: PolicyDocument | None = Field(
+        default=None, description="What can be done about a record (docs/POLICY.md); it may be replaced later."
     )
     ensemble: Name | None = Field(
         default=None, description="A registered ensemble; without one, `members` are trained here."

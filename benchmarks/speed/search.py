@@ -22,8 +22,9 @@ from models.search.scoring import score_with_gradients
 from models.search.search import explain
 from models.search.selection import best_at_cost_weight
 from models.space.anchors import approach
-from models.space.constraints import prepare, violations
+from models.space.constraints import violations
 from models.space.feasible import FeasibleSet
+from models.space.prepared import prepare
 
 CANDIDATES = 30
 TOLERANCE = 1e-4

@@ -42,11 +42,23 @@ class Vote(Typed):
     accepts: bool | None
 
 
+class Action(Typed):
+    """One thing to do. kind: change or wait; lever: applicant, lender or time; features: the first is moved, the others
+    follow."""
+
+    kind: str
+    lever: str
+    features: list[str]
+    months: int = 0
+    sentence: str = ""
+
+
 class Counterfactual(Typed):
     """A record that should be accepted; agreement and lower_bound are None where the lender's models were not asked."""
 
     record: dict[str, Value]
     changes: list[Change]
+    actions: list[Action] = []
     cost: float
     density: float | None
     typicality: float | None = None
@@ -72,6 +84,8 @@ class Diagnosis(Typed):
     dissenting: list[str]
     binding: list[Binding]
     advice: str
+    certificate: str = "not_found"
+    points: int | None = None
 
 
 class Point(Typed):
@@ -91,6 +105,7 @@ class Finding(Typed):
     error: str | None
     queries: int
     diagnosis: Diagnosis | None
+    policy: str | None = None
     notices: list[str] = []
     counterfactuals: list[Counterfactual]
     trajectory: list[Point] | None = None

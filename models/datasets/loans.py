@@ -16,12 +16,17 @@ Age, sex, dependents and education are never looked at; they matter only as far 
 them. A few values are missing at random, after the decision.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .dataset import Dataset
+
+POLICY_FILE = Path(__file__).with_name("loans_policy.json")
+"""What can be done about a made-up application: an action policy (docs/POLICY.md)."""
 
 RATE = 0.08
 INFLATION, STRICTER = 1.04, 0.15

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ..data.records import Value
+from ..space.actions import Action
 
 
 class Status(StrEnum):
@@ -42,11 +43,13 @@ class Vote:
 class Counterfactual:
     """A record that should be accepted; agreement and lower_bound are None where no black box was asked.
 
+    actions: what somebody has to do: each change, or a wait, with what follows from it
     typicality: the share of real records of the target class that lie less densely; None where none is known
     """
 
     record: dict[str, Value]
     changes: tuple[Change, ...]
+    actions: tuple[Action, ...]
     cost: float
     density: float
     typicality: float | None

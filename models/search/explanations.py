@@ -14,6 +14,7 @@ from ..data.records import from_records, record_notices
 from ..data.schema import Direction, Feature
 from ..ensemble.votes import beta_lower_bound
 from ..model import RecourseModel
+from ..space.actions import changes_as_actions
 from ..space.constraints import Constraints, compile_constraints
 from ..space.feasible import FeasibleSet
 from .answers import Binding, Certificate, Change, Counterfactual, Diagnosis, Explanation, Status, Vote
@@ -164,8 +165,8 @@ def _counterfactual(
     model: RecourseModel, answer: Answer, row: int, target: int, feasible: FeasibleSet, members: tuple[str, ...]
 ) -> Counterfactual:
     """The answer to one record, in raw values."""
-    schema = model.encoder.schema
-    before, after = from_records(schema, np.stack([feasible.origin[row], answer.chosen.records[row, 0]]))
+    schema, rules, chosen = model.encoder.schema, feasible.rules, answer.chosen.records[row, 0]
+    before, after = from_records(schema, np.stack([feasible.origin[row], chosen]))
     changes = tuple(Change(name, before[name], after[name]) for name in schema.names if before[name] != after[name])
     votes: tuple[Vote, ...] = ()
     share: float | None = None
@@ -180,6 +181,7 @@ def _counterfactual(
     return Counterfactual(
         record=after,
         changes=changes,
+        actions=changes_as_actions(before, after) if rules is None else tuple(rules.actions_of(row, chosen)),
         cost=float(answer.chosen.cost[row, 0]),
         density=density,
         typicality=typical,

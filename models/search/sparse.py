@@ -9,8 +9,10 @@ import numpy as np
 
 from ..arrays import Floats, Targets
 from ..model import RecourseModel
+from ..space.actions import Actions
 from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet
+from ..space.repair import repair
 from .candidates import Candidates, measure
 from .moves import changed_features
 from .scoring import score_with_gradients
@@ -37,6 +39,8 @@ def sparse_candidates(
     worth = np.where(forced, np.inf, worth)
     rank = np.argsort(np.argsort(-worth, axis=2, kind="stable"), axis=2, kind="stable")
     kept = np.where(rank < feasible.limits()[:, None, None], some.records, feasible.origin[:, None])
+    if isinstance(feasible.rules, Actions):
+        kept = repair(feasible.rules, kept)[0]
     unmoved = np.where(forced, some.records[:, :1], feasible.origin[:, None])
     everyone = np.concatenate([kept, unmoved], axis=1)
     return measure(model, everyone, target, feasible, origin)

@@ -15,10 +15,9 @@ from ..data.records import from_records
 from ..model import RecourseModel
 from ..networks.ode import solve
 from ..space.encoding import cost
-from ..space.feasible import FeasibleSet
+from ..space.feasible import FeasibleSet, same
 from .answers import PathPoint, Stage
 from .candidates import Candidates, measure, path_starts
-from ..space.feasible import same
 
 
 def trace(

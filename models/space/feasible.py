@@ -56,6 +56,10 @@ class Rules(Protocol):
         """records (n, c, F) -> how many things there are to do (n, c)"""
         ...
 
+    def actions_of(self, row: int, record: Records) -> Sequence[Any]:
+        """What the applicant of a row has to do for an allowed record (F,)"""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class FeasibleSet:
@@ -110,9 +114,7 @@ class FeasibleSet:
             None if self.rules is None else self.rules.rows(rows),
         )
 
-    def settle(
-        self, records: Records, months: NDArray[np.intp] | None = None
-    ) -> tuple[Records, NDArray[np.bool_]]:
+    def settle(self, records: Records, months: NDArray[np.intp] | None = None) -> tuple[Records, NDArray[np.bool_]]:
         """records (n, c, F), each value allowed by itself -> what they become by the rules (n, c, F), and which of them
         break none and change no more than may change (n, c)"""
         fits = np.ones(records.shape[:2], dtype=np.bool_)

@@ -9,7 +9,7 @@ from ..arrays import Records
 from ..data.policy import Policy
 from ..data.schema import Direction, Schema
 from ..errors import ConstraintError
-from .actions import bind
+from .binding import bind
 from .compiled_policy import compile_policy
 from .constraints import Constraints, compile_each
 from .feasible import FeasibleSet

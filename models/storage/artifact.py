@@ -5,6 +5,7 @@ encoder.json         the encoder and its schema
 model.json           configuration, its format, calibration, generated features, frontier, density quantiles, seed
 weights.safetensors  the surrogate pair, the velocity field, and vectors of spectral norms
 anchors.safetensors  the anchors (models/space/anchors.py)
+policy.json          the action policy, where there is one (docs/POLICY.md)
 ensemble/            the local ensemble, where one was trained with the model (models/ensemble/storage.py)
 """
 
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data.json_fields import read_mapping, read_number, read_object, read_texts
+from ..data.policy import Policy
 from ..device import find_device
 from ..ensemble.local import LocalEnsemble, load_ensemble, save_ensemble
 from ..errors import ArtifactError, ConfigError, SchemaError
@@ -36,6 +38,7 @@ ENCODER_FILE = "encoder.json"
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.safetensors"
 ANCHORS_FILE = "anchors.safetensors"
+POLICY_FILE = "policy.json"
 ENSEMBLE_FOLDER = "ensemble"
 OLD_NAMES = {"flowing": "generated_features", "usual_scores": "density_quantiles"}
 """What `model.json` called its parts up to version 0.1."""
@@ -64,7 +67,8 @@ def load_model(folder: Path, device: str = "cpu") -> RecourseModel:
     except (SchemaError, ConfigError) as error:
         raise ArtifactError(f"The model in '{folder}' cannot be read: {error}") from error
     anchors = _read_anchors(folder / ANCHORS_FILE, encoder)
-    model = replace(model, config=replace(model.config, device=device), anchors=anchors)
+    policy = Policy.from_json(read_object(folder / POLICY_FILE)) if (folder / POLICY_FILE).exists() else model.policy
+    model = replace(model, config=replace(model.config, device=device), anchors=anchors, policy=policy)
     _read_weights(model, folder / WEIGHTS_FILE)
     _modules(model).to(find_device(device)).eval()
     return model
@@ -85,6 +89,8 @@ def _write(model: RecourseModel, ensemble: LocalEnsemble | None, folder: Path) -
     parts = {"points": model.anchors.points, "labels": model.anchors.labels}
     anchors = {name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()}
     (folder / ANCHORS_FILE).write_bytes(save(anchors))
+    if model.policy.features or model.policy.rules:
+        write_object(folder / POLICY_FILE, model.policy.to_json())
     if ensemble is not None:
         save_ensemble(ensemble, folder / ENSEMBLE_FOLDER)
 

@@ -34,8 +34,8 @@ from models.search.answers import Explanation, PathPoint, Status
 from models.search.search import search, target_codes
 from models.search.trajectory import trace
 from models.space.constraints import join
-from models.space.prepared import Prepared
 from models.space.feasible import FeasibleSet
+from models.space.prepared import Prepared
 
 
 class Bill:
@@ -251,7 +251,9 @@ def _answer(model: RecourseModel, ready: ReadyTask, found: Sequence[Explanation]
     for row, answer in zip(ready.rows, found, strict=False):
         answers[row] = answer
     paths = _trajectories(model, ready, found) if ready.task.request.trajectory else {}
-    return ExplainAnswer(tuple(record_answer(answer, paths.get(row)) for row, answer in enumerate(answers)))
+    language = ready.task.request.language
+    written = (record_answer(answer, model.policy, language, paths.get(row)) for row, answer in enumerate(answers))
+    return ExplainAnswer(tuple(written))
 
 
 def _trajectories(

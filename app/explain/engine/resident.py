@@ -72,7 +72,7 @@ class ResidentExplainer:
     async def explain(self, task: ExplainTask) -> ExplainAnswer:
         async with until(task.deadline, len(task.request.records)):
             version = await self._versions.get(task.tenant_id, task.version_id)
-            return await self._batcher.submit(version, task)
+            return await self._batcher.submit(version.under(task.policy), task)
 
     async def verify(self, task: VerifyTask) -> VerifyAnswer:
         async with until(task.deadline, len(task.records)):

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -23,11 +23,14 @@ from app.ensembles.directory import EnsembleDirectory
 from app.ensembles.meter import EnsembleMeter
 from app.errors import NotFoundError
 from app.registry import queries
+from models.data.policy import Policy
 from models.errors import ArtifactError
 from models.model import RecourseModel
 from models.storage.artifact import load_ensemble_of, load_model
 from models.storage.sealed import check_seal
 
+MOST_POLICIES = 8
+"""Of a version in memory; policies are replaced seldom."""
 Key: TypeAlias = tuple[int, UUID]
 """Tenant and version."""
 
@@ -41,6 +44,18 @@ class LoadedVersion:
 
     model: RecourseModel
     meter: Callable[[], EnsembleMeter]
+    _under: "dict[str, LoadedVersion]" = field(default_factory=dict, repr=False)
+
+    def under(self, policy: dict[str, Any] | None) -> "LoadedVersion":
+        """The version with another action policy, the same for equal ones: tasks under it are searched together"""
+        if policy is None:
+            return self
+        wanted = Policy.from_json(policy)
+        if wanted.version not in self._under:
+            if len(self._under) >= MOST_POLICIES:
+                self._under.clear()
+            self._under[wanted.version] = LoadedVersion(replace(self.model, policy=wanted), self.meter)
+        return self._under[wanted.version]
 
 
 class VersionCache:

@@ -91,7 +91,7 @@ def test_a_record_alone_has_the_bits_that_it_has_among_500(loans_task: Task, con
 
 def test_taking_replacing_and_joining() -> None:
     cells = np.arange(6.0).reshape(2, 3)
-    all_of = Candidates(cells[..., None], cells[..., None], cells, cells, cells)
+    all_of = Candidates(cells[..., None], cells[..., None], cells, cells, cells, cells >= 0)
     chosen = all_of.take(np.array([[2, 0], [1, 1]]))
     assert chosen.cost.tolist() == [[2.0, 0.0], [4.0, 4.0]] and chosen.records.shape == (2, 2, 1)
     assert all_of.take_rows(np.array([1])).cost.tolist() == [[3.0, 4.0, 5.0]]

@@ -32,7 +32,7 @@ def start_of(model: RecourseModel, target: Targets, feasible: FeasibleSet) -> Ca
 def test_known_worth() -> None:
     records = np.array([[[1.0, 2.0], [1.0, 5.0]]])
     cost, agreement = np.array([[0.0, 2.0]]), np.array([[0.3, 0.8]])
-    candidates = Candidates(records, records, cost, agreement, cost)
+    candidates = Candidates(records, records, cost, agreement, cost, np.ones((1, 2), dtype=np.bool_))
     feasible = feasible_by_schema(plane("x", "y"), np.array([[1.0, 2.0]]))
     value = objective(candidates, feasible, np.array([0.1]), CHANGE_PENALTY)
     np.testing.assert_allclose(value, [[0.3, 0.8 - 0.2 - CHANGE_PENALTY]])

@@ -11,7 +11,7 @@ from models.model import RecourseModel
 from models.search.answers import PathPoint, Stage
 from models.search.search import explain, target_codes
 from models.search.trajectory import flow_paths, trace
-from models.space.constraints import Constraints, prepare, violations
+from models.space.constraints import Constraints, violations
 from tests.models.search.test_search import draw_constraints
 from tests.models.tiny import TINY, Scorecards, Task, other_class, random_model
 
@@ -23,7 +23,7 @@ def ways(
 ) -> list[tuple[PathPoint, ...]]:
     """The way to each first answer, checked against what was answered."""
     schema, cards = model.encoder.schema, Scorecards(task.encoder)
-    prepared = prepare(schema, model.generated_features, constraints, task.test.records)
+    prepared = model.prepared(constraints, task.test.records)
     target = other_class(task.test.labels, 2)
     found = explain(model, task.test.records, target, constraints, config, cards)
     rows = np.array([place for place, row in enumerate(prepared.rows) if found[row].counterfactuals])
@@ -70,7 +70,7 @@ def test_every_way_leads_from_the_record_to_the_answer(
 def test_a_way_is_the_same_alone_and_in_a_batch(loans_task: Task) -> None:
     model = random_model(loans_task.encoder, TINY)
     frozen, records = Constraints(immutable=frozenset({"income"})), loans_task.test.records[:5]
-    feasible = prepare(model.encoder.schema, model.generated_features, frozen, records).feasible
+    feasible = model.prepared(frozen, records).feasible
     target = target_codes(model, model.classes[0], 5)
     answers = model.encoder.decode(model.encoder.encode(loans_task.test.records[5:10]), feasible=feasible)
     together = trace(model, target, feasible, answers, count=4, seed=1)
@@ -81,7 +81,7 @@ def test_a_way_is_the_same_alone_and_in_a_batch(loans_task: Task) -> None:
 
 def test_the_first_path_of_the_flow_starts_at_the_record_itself(loans_task: Task) -> None:
     model, records = random_model(loans_task.encoder, TINY), loans_task.test.records[:3]
-    feasible = prepare(model.encoder.schema, model.generated_features, Constraints(), records).feasible
+    feasible = model.prepared(Constraints(), records).feasible
     target = target_codes(model, model.classes[0], 3)
     paths = flow_paths(model, target, feasible, model.encoder.encode(feasible.origin), count=1, seed=0)
     assert paths.shape[1] == SearchMethodConfig().path_points + 1

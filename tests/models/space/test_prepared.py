@@ -8,7 +8,7 @@ from models.data.schema import Direction
 from models.errors import ConstraintError
 from models.model import RecourseModel
 from models.search.search import explain, search, target_codes
-from models.space.constraints import Constraints, join, prepare
+from models.space.constraints import Constraints, join
 from tests.models.tiny import Task
 
 QUICK = SearchConfig(candidates=6, polish_rounds=2)
@@ -23,10 +23,7 @@ REQUESTS = (
 def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loans_task: Task) -> None:
     records = loans_task.test.records[:12].reshape(4, 3, -1)
     targets = [target_codes(tiny_model, name, 3) for name in (*tiny_model.classes, *tiny_model.classes)][:4]
-    prepared = [
-        prepare(tiny_model.encoder.schema, tiny_model.generated_features, asked, part)
-        for asked, part in zip(REQUESTS, records, strict=True)
-    ]
+    prepared = [tiny_model.prepared(asked, part) for asked, part in zip(REQUESTS, records, strict=True)]
     each = [target[part.rows] for target, part in zip(targets, prepared, strict=True)]
     together = search(tiny_model, np.concatenate(each), join([part.feasible for part in prepared]), QUICK)
     alone = [
@@ -40,12 +37,7 @@ def test_joined_requests_are_answered_as_if_alone(tiny_model: RecourseModel, loa
 
 
 def test_shared_categories_stay_one_copy(tiny_model: RecourseModel, loans_task: Task) -> None:
-    plain = [
-        prepare(
-            tiny_model.encoder.schema, tiny_model.generated_features, Constraints(), loans_task.test.records[i : i + 2]
-        ).feasible
-        for i in (0, 2)
-    ]
+    plain = [tiny_model.prepared(Constraints(), loans_task.test.records[i : i + 2]).feasible for i in (0, 2)]
     assert len(join(plain)) == 4
     if all(part.levels.strides[0] == 0 for part in plain):
         assert join(plain).levels.strides[0] == 0
@@ -56,7 +48,7 @@ def test_a_record_that_fits_no_constraint_is_told_apart(tiny_model: RecourseMode
     income = tiny_model.encoder.schema.index("income")
     middle = float(np.nanmedian(records[:, income]))
     asked = Constraints(immutable=frozenset({"income"}), ranges={"income": (middle, None)})
-    prepared = prepare(tiny_model.encoder.schema, tiny_model.generated_features, asked, records)
+    prepared = tiny_model.prepared(asked, records)
     below = records[:, income] < middle
     assert below.any()
     assert [error is not None for error in prepared.errors] == below.tolist()
@@ -66,23 +58,18 @@ def test_a_record_that_fits_no_constraint_is_told_apart(tiny_model: RecourseMode
 
 def test_what_no_record_could_meet_is_raised(tiny_model: RecourseModel, loans_task: Task) -> None:
     with pytest.raises(ConstraintError, match="no feature"):
-        prepare(
-            tiny_model.encoder.schema,
-            tiny_model.generated_features,
-            Constraints(immutable=frozenset({"shoe size"})),
-            loans_task.test.records[:1],
-        )
+        tiny_model.prepared(Constraints(immutable=frozenset({"shoe size"})), loans_task.test.records[:1])
 
 
 def test_a_direction_against_the_schemas_is_refused_not_taken_for_frozen(
     tiny_model: RecourseModel, loans_task: Task
 ) -> None:
-    schema, generated = tiny_model.encoder.schema, tiny_model.generated_features
+    schema = tiny_model.encoder.schema
     opposite = {Direction.UP: Direction.DOWN, Direction.DOWN: Direction.UP}
     one_way = [feature for feature in schema.features if feature.direction in opposite and not feature.immutable]
     assert one_way
     for feature in one_way:
         asked = Constraints(directions={feature.name: opposite[feature.direction]})
         with pytest.raises(ConstraintError, match=f"'{feature.name}' may only go {feature.direction} by the model's"):
-            prepare(schema, generated, asked, loans_task.test.records[:2])
-        prepare(schema, generated, Constraints(directions={feature.name: feature.direction}), loans_task.test.records)
+            tiny_model.prepared(asked, loans_task.test.records[:2])
+        tiny_model.prepared(Constraints(directions={feature.name: feature.direction}), loans_task.test.records)
