@@ -38,9 +38,8 @@ def sentence(action: Action, policy: Policy, language: Language) -> str:
     if action.kind == "wait":
         return words["wait_one"] if action.months == 1 else words["wait"].format(months=action.months)
     first, *others = action.changes
-    told = [_change(first, action.lever, policy, language)]
-    told += [words["follows"].format(**_parts(other, policy, words)) for other in others]
-    return "; ".join(_capital(each) for each in told[:1]) + "".join(f" ({each})" for each in told[1:])
+    follows = [words["follows"].format(**_parts(other, policy, words)) for other in others]
+    return _capital(_change(first, action.lever, policy, language)) + "".join(f" ({each})" for each in follows)
 
 
 def _change(change: Change, lever: Lever, policy: Policy, language: Language) -> str:

@@ -28,6 +28,7 @@ from recourse_client.types import (
     JobSummary,
     Key,
     Model,
+    ModelPolicy,
     ModelVersions,
     NewKey,
     Page,
@@ -233,6 +234,16 @@ class Calls:
     def activate(self, name: str, version: int, idempotency_key: str | None = None) -> Call[Model]:
         """Let another version of a model answer."""
         return _call(Model, "POST", f"/models/{name}/activate", {"version": version}, idempotency_key=idempotency_key)
+
+    @_Method
+    def policy(self, name: str) -> Call[ModelPolicy]:
+        """The action policy of a model."""
+        return _call(ModelPolicy, "GET", f"/models/{name}/policy")
+
+    @_Method
+    def set_policy(self, name: str, policy: Mapping[str, object] | None) -> Call[ModelPolicy]:
+        """Replace the action policy of a model, without training."""
+        return _call(ModelPolicy, "PUT", f"/models/{name}/policy", {"policy": policy})
 
     @_Method
     def register(

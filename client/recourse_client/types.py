@@ -222,6 +222,14 @@ class Model(Typed):
     created_at: datetime
 
 
+class ModelPolicy(Typed):
+    """The action policy of a model; `version` is what answers name. None: that of each version."""
+
+    model: str
+    version: str | None
+    policy: dict[str, Any] | None
+
+
 class Version(Typed):
     """A version of a model, and the schema of the records that it takes."""
 

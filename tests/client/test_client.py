@@ -174,6 +174,7 @@ def test_the_command_line_needs_a_key(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 KINDS: dict[str, type[Typed]] = {
+    "ActionAnswer": types.Action,
     "BindingAnswer": types.Binding,
     "BudgetAnswer": types.Budget,
     "ChangeAnswer": types.Change,
@@ -187,6 +188,7 @@ KINDS: dict[str, type[Typed]] = {
     "ExplanationAnswer": types.Explanation,
     "ExplanationSummary": types.DecisionSummary,
     "JobAnswer": types.Job,
+    "PolicyAnswer": types.ModelPolicy,
     "JobSummary": types.JobSummary,
     "KeyAnswer": types.Key,
     "ModelAnswer": types.Model,
@@ -219,12 +221,14 @@ CALLS = {
     "follow_job": "follow",
     "list_models": "models",
     "show_model": "model",
+    "show_policy": "policy",
     "activate_version": "activate",
     "register_ensemble": "register",
     "list_ensembles": "ensembles",
     "predict": "predict",
     "list_budgets": "budgets",
     "set_budget": "set_budget",
+    "set_policy": "set_policy",
     "correct_budget": "correct_budget",
     "show_usage": "usage",
     "show_ledger": "ledger",

@@ -18,12 +18,19 @@ OPEN = {"/livez", "/readyz", "/v2/health/live", "/v2/health/ready"}
 ADMINS = {"POST /keys", "GET /keys", "DELETE /keys/{key_id}", "POST /ensembles", "PUT /budgets/{ensemble}"} | {
     "POST /budgets/{ensemble}/corrections"
 }
-ANALYSTS = {"POST /datasets", "POST /train", "DELETE /jobs/{job_id}", "POST /models/{name}/activate"}
+ANALYSTS = {
+    "POST /datasets",
+    "POST /train",
+    "DELETE /jobs/{job_id}",
+    "POST /models/{name}/activate",
+    "PUT /models/{name}/policy",
+}
 BODIES: dict[str, object] = {
     "POST /explain": {"model": "loans", "records": [{"income": 1}], "target": "yes"},
     "POST /v1/models/{name}:explain": {"instances": [{"income": 1}], "target": "yes"},
     "POST /train": {"model": "loans", "dataset": "{dataset_id}"},
     "POST /models/{name}/activate": {"version": 1},
+    "PUT /models/{name}/policy": {"policy": None},
     "POST /ensembles": {
         "name": "scores",
         "version": "1",
