@@ -89,6 +89,11 @@ class FeaturePolicy:
     weight: Annotated[float, "How hard a change is, above 0; 1 is usual."] = 1.0
     label: Annotated[str, "Its name in sentences."] = ""
     unit: Annotated[str, "Its unit in sentences."] = ""
+    say: Annotated[
+        Mapping[str, Mapping[str, str]],
+        "Phrases of its own by language, for up, down, to (another category), fill (a missing value) and lender, with "
+        "{label}, {before}, {after} and {difference}: such as {'en': {'up': 'Save {difference} more'}}.",
+    ] = field(default_factory=dict)
     proposed: Annotated[tuple[str, ...], "Which of these keys were proposed from data."] = ()
 
     @property
@@ -270,7 +275,7 @@ class Policy:
 
     def parts(self) -> tuple[str, ...]:
         """What can be lifted: each rule, and each key of each feature that restricts it."""
-        kept = ("weight", "label", "unit", "proposed", "smallest_change")
+        kept = ("weight", "label", "unit", "say", "proposed", "smallest_change")
         keys = [
             f"{key} of '{name}'" for name, entry in self.features.items() for key in written(entry) if key not in kept
         ]

@@ -5,7 +5,7 @@ The parts of a policy that concern one feature at a time are a `FeasibleSet`, so
 small to be made), and `Actions.allowed` asks whether it breaks a rule. docs/POLICY.md has the rules to the letter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -44,6 +44,17 @@ class Action:
     lever: Lever
     changes: tuple[Change, ...]
     months: int = 0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What it changes, the feature that is moved first"""
+        return tuple(change.feature for change in self.changes)
+
+
+def changes_as_actions(before: Mapping[str, Value], after: Mapping[str, Value]) -> tuple[Action, ...]:
+    """Without a policy each change is an action of the applicant."""
+    moved = [Change(name, before[name], after[name]) for name in before if before[name] != after[name]]
+    return tuple(Action("change", Lever.APPLICANT, (change,)) for change in moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +96,11 @@ class Actions:
     def origin(self) -> Records:
         return self.limits.origin
 
+    @property
+    def by_hand(self) -> Flags:
+        """Which features somebody moves (F,)"""
+        return self.policy.by_hand
+
     def rows(self, rows: NDArray[np.intp]) -> "Actions":
         """rows (m,) -> m rows"""
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
@@ -93,6 +109,16 @@ class Actions:
     def repeat(self, count: int) -> "Actions":
         """Each row `count` times, neighbours."""
         return self.rows(np.repeat(np.arange(len(self)), count))
+
+    def joined(self, others: Sequence["Actions"]) -> "Actions":
+        """These, and then those of other requests under the same policy"""
+        return join_actions([self, *others])
+
+    def freeze(self, mask: Flags) -> "Actions":
+        """With the features of mask (n, F) at their own values; where time moves one of them, nobody waits."""
+        still = mask[:, self.policy.clock.places].any(axis=1)
+        horizon = np.where(still, 0, self.horizon)
+        return replace(self, feasible=self.feasible.freeze(mask), limits=self.limits.freeze(mask), horizon=horizon)
 
     def complete(self, records: Records, months: NDArray[np.intp] | None = None) -> Records:
         """records (n, c, F) made consistent (n, c, F); done twice it is the same.

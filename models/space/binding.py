@@ -13,11 +13,9 @@ from ..data.schema import Direction
 from ..errors import ConstraintError
 from .actions import LEVERS, Actions
 from .compiled_policy import NOISE, CompiledPolicy, time_values
+from .constraints import DEFAULT_LEVERS, MOST_MONTHS
 from .feasible import FeasibleSet
 from .rules import Columns, Flags
-
-MOST_MONTHS = 120
-DEFAULT_LEVERS = (Lever.APPLICANT, Lever.TIME)
 
 
 def bind(
