@@ -25,7 +25,7 @@ function verdict(one, asked) {
   if (one.status === "already_target") return one.queries ? `As many of the models as you asked for say “${asked.target}” as things are.` : `We expect the models to say “${asked.target}” as things are. They were not asked.`;
   if (one.status === "infeasible") return "Nothing that this applicant may change is enough.";
   if (!best) return "Mend the record and try again.";
-  const things = best.changes.length === 1 ? "one thing changes" : `${best.changes.length} things change`;
+  const count = best.actions?.length || best.changes.length, things = count === 1 ? "one thing changes" : `${count} things change`;
   if (!best.votes.length) return `If ${things}, we expect ${percent(best.expected_agreement)} of the models to accept. They were not asked.`;
   const yes = best.votes.filter((vote) => vote.accepts).length;
   return `If ${things}, ${yes} of ${best.votes.length} models accept.`;
@@ -35,6 +35,7 @@ function whyNot(diagnosis) {
   const binding = diagnosis.binding.filter((entry) => entry.gain > 0);
   return make("div", {}, make("h3", {}, "Why not"), make("p", { class: "advice" }, diagnosis.advice),
     make("p", {}, `The best that was found convinces ${diagnosis.best_agreement ? percent(diagnosis.best_agreement) : "none"} of the models${diagnosis.verified ? "" : ", as far as can be told without asking them"}.`),
+    diagnosis.certificate in CERTAINTY ? make("p", { class: "hint" }, CERTAINTY[diagnosis.certificate]) : null,
     diagnosis.dissenting.length ? make("p", {}, `Still refusing: ${diagnosis.dissenting.join(", ")}.`) : null,
     binding.length ? make("p", {}, "It would help most if these could change: ", binding.map((entry) => plainName(entry.feature)).join(", "), ".") : null);
 }
@@ -44,6 +45,7 @@ function way(found, status, name, version, asked) {
   const moved = new Set(found.changes.map((change) => change.feature));
   const kept = asked.constraints.immutable.filter((name) => !moved.has(name));
   return make("article", { class: "card" }, make("h3", {}, name || (lost ? "The best that was found" : "What would have to change")),
+    steps(found),
     found.changes.map((change) => movement(change, schema.features.find((one) => one.name === change.feature))),
     kept.length ? make("p", { class: "hint", "data-kept": true }, `Kept as it is, as you asked: ${kept.map(plainName).join(", ")}.`) : null,
     make("h4", {}, "What each model says"), votes(found, lost),
@@ -53,7 +55,18 @@ function way(found, status, name, version, asked) {
     make("p", { class: "hint" }, found.trusted ? "It resembles real applicants who were accepted." : "Few real applicants who were accepted look like this: treat it with care."));
 }
 
-// As in models/typicality.py: below this share an answer is not trusted.
+// What to do, in the applicant's own units and in order.
+function steps(found) {
+  const told = (found.actions ?? []).filter((one) => one.sentence);
+  return told.length ? make("ol", { class: "steps" }, told.map((one) => make("li", {}, one.sentence))) : null;
+}
+
+const CERTAINTY = {
+  proven: "This is certain: the rules leave nothing else, or all that they leave was put to the models.",
+  excluded_by_surrogate: "All that the rules leave was listed; what the models were not asked about is expected to be refused.",
+};
+
+// As in models/search/scoring.py: below this share an answer is not trusted.
 const USUAL = 0.05;
 
 // How many real applicants of the wanted class are less typical; what lies left of the line is not trusted.
@@ -112,7 +125,7 @@ function journey(points, best) {
     const line = (part, name, color) => ({ x: part.map((p) => p.time), y: part.map((p) => p.expected_agreement), customdata: part.map((p) => p.cost), mode: "lines+markers", name, line: { color, width: 3 }, marker: { size: 7 }, hovertemplate: "%{y:.0%} expected to accept, change of size %{customdata:.2f}<extra></extra>" });
     return {
       traces: [
-        line(points.slice(bend), "then shortened", second), line(points.slice(0, bend + 1), "the search", main),
+        line(points.slice(bend), "then put right", second), line(points.slice(0, bend + 1), "the search", main),
         { x: [1], y: [best.expected_agreement], customdata: [best.cost], mode: "markers", name: "the answer", marker: { size: 13, color: good, line: { width: 2, color: card } }, cliponaxis: false, hovertemplate: "the answer: %{y:.0%} expected, change of size %{customdata:.2f}<extra></extra>" },
       ],
       text: `Along the way the expected share of models that accept goes from ${percent(points[0].expected_agreement)}, as things are, to ${percent(best.expected_agreement)} at the answer.`,
@@ -120,5 +133,5 @@ function journey(points, best) {
     };
   });
   return make("div", { class: "card" }, make("h3", {}, "The way there"),
-    make("p", { class: "hint" }, "From the applicant's own record the search moves step by step; changes that are not needed are then put back and the rest is shortened, up to the answer."), chart);
+    make("p", { class: "hint" }, "From the applicant's own record the search moves step by step; changes that are not needed are then put back, up to the answer."), chart);
 }

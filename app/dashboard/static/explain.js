@@ -84,6 +84,8 @@ function asks(version) {
     choice("target", "The applicant wants to be", version.classes.map((name) => [name, name, name === wanted])),
     choice("queries", "How sure?", [["0", "Estimate, ask no model"], ["5", "Check, up to 5 queries"], ["10", "Check, up to 10 queries", true], ["30", "Check well, up to 30 queries"]]),
     choice("agreement", "How many of the models must accept?", [["1", "All of them", true], ["0.8", "Four in five"], ["0.6", "Three in five"]]),
+    choice("most", "How many things may change?", [["schema", "As the model says", true], ["1", "One"], ["2", "Two"], ["3", "Three"], ["4", "Four"], ["", "Any number"]]),
+    choice("levers", "Who shall act?", [["applicant,time", "The applicant, or time", true], ["applicant", "The applicant, today"], ["lender", "The lender: a counter-offer"], ["applicant,lender,time", "Anybody"]]),
     choice("k", "Alternatives", [["1", "One way"], ["2", "Two ways", true], ["3", "Three ways"]]));
 }
 
@@ -113,10 +115,12 @@ function read() {
   const frozen = [...form.querySelectorAll("[data-change]")].filter((box) => !box.checked).map((box) => box.dataset.change);
   return {
     model: form.model.value, records: [record], target: find("#target", form).value,
-    constraints: { immutable: frozen }, k: Number(find("#k", form).value), trajectory: true, deadline_ms: 120000,
+    constraints: { immutable: frozen, max_changes: limit(find("#most", form).value) }, levers: find("#levers", form).value.split(","), k: Number(find("#k", form).value), trajectory: true, deadline_ms: 120000,
     robustness: { min_agreement: Number(find("#agreement", form).value), max_queries: Number(find("#queries", form).value) },
   };
 }
+
+const limit = (raw) => raw === "schema" ? raw : raw === "" ? null : Number(raw);
 
 async function submit(event) {
   event.preventDefault();
