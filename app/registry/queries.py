@@ -11,10 +11,10 @@ from app.db.engine import insert_or_ignore
 from app.db.ledger_tables import EnsembleRow
 from app.db.paging import PageOrder, RowPage, found, numbered_page, page
 from app.db.tables import AnyRow, Document, ModelRow, ModelVersion, owned
+from app.errors import NotFoundError
 from models.data.policy import Policy
 from models.data.policy_checks import check_policy
 from models.data.schema import Schema
-from app.errors import NotFoundError
 
 
 def find_model(connection: Connection, tenant_id: int, name: str) -> AnyRow:

@@ -376,7 +376,7 @@ STILL = {
 }
 
 
-EAGER = {"price": 0.001, "robustness": {"min_expected_agreement": 0.0}}
+EAGER: dict[str, Any] = {"price": 0.001, "robustness": {"min_expected_agreement": 0.0}}
 
 
 def changed(explanation: dict[str, Any]) -> set[str]:
