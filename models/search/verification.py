@@ -17,6 +17,7 @@ from ..config import VerificationConfig
 from ..ensemble.protocol import Ensemble, charges_of
 from ..ensemble.votes import agreement, answered, votes
 from ..model import RecourseModel
+from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet
 from .candidates import Candidates, score_endpoints
 from .local_search import count_changes, moves_of
@@ -220,15 +221,16 @@ def random_directions(
     origin = model.encoder.encode(feasible.origin)[:, None]
     step = best.points - origin
     length = np.linalg.norm(step, axis=2, keepdims=True)
-    aside = _unit(step) + _random_steps(step.shape[2], config, random)
+    aside = _unit(step) + _random_steps(model.encoder, config, random)
     kept = np.repeat(np.array(config.kept), config.directions // len(config.kept))[:, None]
     return score_endpoints(model, origin + kept * length * _unit(aside), target, feasible)
 
 
-def _random_steps(width: int, config: VerificationConfig, random: np.random.Generator) -> Floats:
-    """Random steps (`directions`, width), of each spread in turn"""
-    spreads = np.resize(np.array(config.spreads), config.directions)[:, None]
-    steps: Floats = _unit(random.normal(size=(config.directions, width))) * spreads
+def _random_steps(encoder: Encoder, config: VerificationConfig, random: np.random.Generator) -> Floats:
+    """Random steps (`directions`, D), of each spread in turn; a feature of many columns weighs as one of two"""
+    spreads, owner = np.resize(np.array(config.spreads), config.directions)[:, None], encoder.feature_of_column
+    share = np.sqrt(np.minimum(2 / np.bincount(owner)[owner], 1.0))
+    steps: Floats = _unit(share * random.normal(size=(config.directions, encoder.width))) * spreads
     return steps
 
 
