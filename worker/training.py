@@ -173,7 +173,7 @@ def read_splits(context: TrainingContext, request: TrainRequest, registered: Any
     label = request.label or row.label
     if registered is not None:
         schema = registered_schema(registered.name, Schema.from_json(registered.schema), label, request)
-        return split_frame(schema, frame, request.seed)
+        return split_frame(schema, frame, request.seed, request.encoding)
     if label is None:
         raise ConfigError(f"data set {request.dataset_id} was uploaded without a label; name the label column.")
     kinds = _told_kinds(row.schema, label)
@@ -186,7 +186,8 @@ def read_splits(context: TrainingContext, request: TrainRequest, registered: Any
         context.held.log(sentence)
     kept = {name: kind for name, kind in kinds.items() if name not in seen.left_out}
     described = Dataset(row.name, frame.drop(columns=list(seen.left_out)), label, {"features": kept})
-    return split_dataset(with_overrides(described, label, request.overrides), request.seed, for_advice=True)
+    described = with_overrides(described, label, request.overrides)
+    return split_dataset(described, request.seed, request.encoding, for_advice=True)
 
 
 def _told_kinds(described: Mapping[str, Any], label: str) -> dict[str, dict[str, object]]:

@@ -21,7 +21,7 @@ from app.commands.options import Preset, Tuning
 from models.errors import ConfigError
 
 if TYPE_CHECKING:
-    from app.train.request import TrainSettings
+    from app.train.request import Encoding, TrainSettings
     from models.datasets.dataset import Labelled, Splits
     from models.ensemble.local import LocalEnsemble
     from models.evaluation.evaluation import Published, Quality
@@ -40,6 +40,7 @@ class EvaluateOrder:
     max_queries: int
     device: str
     survival: bool
+    encoding: "Encoding | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def evaluate(
     records: Records = 200,
     max_queries: MaxQueries = 10,
     preset: options.PresetOption = Preset.FAST,
+    encoding: options.EncodingOption = None,
     ensemble: options.Ensemble = Tuning.QUICK,
     members: options.Members = None,
     queries: options.Queries = None,
@@ -115,10 +117,12 @@ def evaluate(
 ) -> None:
     """Train on DATA and measure the counterfactuals of its test records: the surrogate alone, verified, the oracle.
 
-    The paper's figure for musk is that of --top-features 10.
+    The paper's figure for musk is that of --top-features 10. Where there is a figure of the paper to compare with,
+    categories are on a circle as in the paper, unless --encoding says otherwise.
     """
-    settings = options.read_settings(preset, ensemble, members, queries, top_features, effort)
-    wanted = EvaluateOrder(data, label, schema, parse_seeds(seeds), records, max_queries, device, survival)
+    settings = options.read_settings(preset, ensemble, members, queries, top_features, effort, encoding=encoding)
+    chosen = None if encoding is None else settings.encoding
+    wanted = EvaluateOrder(data, label, schema, parse_seeds(seeds), records, max_queries, device, survival, chosen)
     measured = _evaluate(wanted, settings)
     if json:
         typer.echo(_as_json(measured))
@@ -157,9 +161,10 @@ def _evaluate(order: EvaluateOrder, settings: "TrainSettings") -> Measured:
     dataset = read_data(order.data, order.label, order.schema)
     published = PUBLISHED.get(dataset.name)
     budget = None if published is None else published.cost
+    encoding = order.encoding or (settings.encoding if published is None else "circle")
     runs = []
     for seed in order.seeds:
-        splits = split_dataset(dataset, seed)
+        splits = split_dataset(dataset, seed, encoding)
         check_top_features(config, splits)
         notes().print(f"{dataset.name}, seed {seed}")
         measure = EvaluationConfig(order.records, order.records, order.max_queries, budget, seed=seed)

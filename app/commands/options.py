@@ -24,6 +24,13 @@ class Preset(StrEnum):
     PAPER = "paper"
 
 
+class Encoding(StrEnum):
+    """The names of models.space.codings.Encoding."""
+
+    SIMPLEX = "simplex"
+    CIRCLE = "circle"
+
+
 class Tuning(StrEnum):
     """How the ensemble is trained: models.ensemble.recipes.Mode."""
 
@@ -40,6 +47,10 @@ SchemaFile = Annotated[
     typer.Option("--schema", metavar="FILE", help='JSON such as {"features": {"savings": {"direction": "up"}}}.'),
 ]
 PresetOption = Annotated[Preset, typer.Option(help="Ours, or the settings of the paper.")]
+EncodingOption = Annotated[
+    Encoding | None,
+    typer.Option(help="Categories without an order equally far from each other, or on a circle as in the paper."),
+]
 Ensemble = Annotated[Tuning, typer.Option(help="Good defaults, or the paper's grid with cross-validation (slow).")]
 Members = Annotated[str | None, typer.Option(metavar="A,B", help="Only these black boxes; by default all seven.")]
 Queries = Annotated[
@@ -66,12 +77,15 @@ def read_settings(
     top_features: int | None,
     effort: float,
     seed: int = 0,
+    encoding: Encoding | None = None,
 ) -> "TrainSettings":
     """The options as POST /train knows them; ConfigError names the one that is wrong."""
     from app.train.request import TrainSettings
 
+    chosen = {} if encoding is None else {"encoding": encoding.value}
     return TrainSettings.read(
         {
+            **chosen,
             "preset": preset.value,
             "mode": ensemble.value,
             "members": None if members is None else listed(members),

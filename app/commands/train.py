@@ -53,6 +53,7 @@ def train(
     label: options.Label = None,
     schema: options.SchemaFile = None,
     preset: options.PresetOption = Preset.FAST,
+    encoding: options.EncodingOption = None,
     ensemble: options.Ensemble = Tuning.QUICK,
     members: options.Members = None,
     queries: options.Queries = None,
@@ -63,7 +64,7 @@ def train(
 ) -> None:
     """Train the black boxes, the surrogate and the generator on DATA, and save them in the folder --out."""
     check_out(out)
-    settings = options.read_settings(preset, ensemble, members, queries, top_features, effort, seed)
+    settings = options.read_settings(preset, ensemble, members, queries, top_features, effort, seed, encoding)
     try:
         trained = _train(data, label, schema, settings, device, out)
     except KeyboardInterrupt:
@@ -97,7 +98,7 @@ def _train(
     find_device(device)
     with one_thread():
         dataset = read_data(data, label, schema)
-        splits = split_dataset(dataset, settings.seed, for_advice=True)
+        splits = split_dataset(dataset, settings.seed, settings.encoding, for_advice=True)
         check_top_features(config, splits)
         with Bars(notes()) as bars:
             members, mode = settings.members, settings.mode

@@ -18,6 +18,8 @@ from app.fields import Body, ColumnName, Document, Name, PolicyDocument
 from models.config import PRESETS, Config, MeasureConfig
 from models.errors import ConfigError
 
+Encoding: TypeAlias = Literal["simplex", "circle"]
+"""As models.space.codings has it."""
 Member: TypeAlias = Literal["knn", "svm", "forest", "mlp", "xgboost", "catboost", "tabnet"]
 MEMBER_NAMES = get_args(Member)
 """The names of models.ensemble.recipes, which imports what the plain install has not."""
@@ -35,6 +37,10 @@ LABELLED_RECORDS, LEAST_LABELLED = 60, 20
 
 LOCAL_ONLY = ("members", "mode")
 """Fields that say how to train models here: a registered ensemble is asked as it is."""
+
+
+def _usual_encoding(settings: Mapping[str, object]) -> Encoding:
+    return "circle" if settings.get("preset") == "paper" else "simplex"
 
 
 def _or_all(members: object) -> object:
@@ -59,6 +65,12 @@ class TrainSettings(Body):
         default="quick", description="Good defaults, or a search for the best settings."
     )
     preset: Literal["fast", "paper"] = "fast"
+    encoding: Encoding = Field(
+        default_factory=_usual_encoding,
+        description="How far categories are from each other: simplex, those without an order all equally, those with "
+        "one along a line; circle, as in the paper and in 0.1.0, by the order in which they are listed. By default "
+        "circle with the preset paper, simplex with fast.",
+    )
     effort: float = Field(
         default=1.0, gt=0, le=MOST_EFFORT, description="How long to train, as a multiple of the preset."
     )
@@ -160,12 +172,18 @@ class TrainRequest(TrainSettings):
 
     def document(self) -> dict[str, Any]:
         """What the job's row keeps beside the model's name; `of_job` reads it back."""
-        return self.model_dump(mode="json", exclude={"model", *(LOCAL_ONLY if self.ensemble else ())})
+        left_out = {
+            "model",
+            *(LOCAL_ONLY if self.ensemble else ()),
+            *(["encoding"] if self.encoding == "circle" else []),
+        }
+        return self.model_dump(mode="json", exclude=left_out)
 
     @classmethod
     def of_job(cls, document: Mapping[str, Any], model: str) -> Self:
         """The request of a job, whichever version of this program stored it: what it does not know, it leaves out."""
         known = {name: value for name, value in document.items() if name in cls.model_fields}
+        known.setdefault("encoding", "circle")  # there was no other, and a job may have begun with it
         if known.get("ensemble") is not None:
             known = {name: value for name, value in known.items() if name not in LOCAL_ONLY}
         elif known.get("members") is not None:

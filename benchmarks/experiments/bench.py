@@ -63,7 +63,7 @@ class Bench:
 
     @cached_property
     def study(self) -> Splits:
-        return split_dataset(load(self.dataset, self._places.data, seed=0), self.seed)
+        return split_dataset(load(self.dataset, self._places.data, seed=0), self.seed, "circle")
 
     @property
     def encoder(self) -> Encoder:

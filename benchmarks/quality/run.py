@@ -29,7 +29,7 @@ MUSK_FEATURES = 10
 def run_job(job: Job, places: Places, config: Config | None = None, members: Sequence[str] = MEMBER_NAMES) -> Outcome:
     """A data set that is made here is made from seed 0; the job's seed is that of the split and of the training."""
     torch.set_num_threads(1)
-    study = split_dataset(load(job.dataset, places.data, seed=0), job.seed)
+    study = split_dataset(load(job.dataset, places.data, seed=0), job.seed, "circle")
     cache = TrainingCache(places.cache, members)
     ensemble = cache.ensemble(job, study)
     model, seconds = cache.model(job, study, ensemble, config or config_for(job.dataset))

@@ -101,7 +101,7 @@ def add_inputs(program: Program, encoder: Encoder, point: Encoded, radius: float
 
 
 def _levels(encoder: Encoder, j: int, point: Encoded) -> Encoded:
-    """The points (K, 2) of a category's levels; where point (D,) has none of them, it is missing and may stay so"""
+    """The points (K, W) of a category's levels; where point (D,) has none of them, it is missing and may stay so"""
     levels = encoder.encode_feature(j, np.arange(len(encoder.schema.features[j].categories), dtype=np.float64))
     own: Encoded = point[encoder.columns[j]]
     return levels if np.isclose(levels, own).all(axis=1).any() else np.vstack([levels, own])

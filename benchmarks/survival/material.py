@@ -87,7 +87,7 @@ class Material:
     @cached_property
     def free(self) -> Splits:
         """The splits by which all ensembles are trained, whatever the rules of the search"""
-        return split_frame(self._schema, self._frames[0].frame, self.seed)
+        return split_frame(self._schema, self._frames[0].frame, self.seed, "circle")
 
     @cached_property
     def study(self) -> Splits:
@@ -105,7 +105,7 @@ class Material:
             )
             for each in self._schema.features
         )
-        return split_frame(replace(self._schema, features=tuple(features)), dataset.frame, self.seed)
+        return split_frame(replace(self._schema, features=tuple(features)), dataset.frame, self.seed, "circle")
 
     @property
     def target(self) -> int:

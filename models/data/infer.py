@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, SchemaError
 from .frames import holds_numbers, is_code, plain_values, written_numbers
 from .grid import MOST_STEPS, settle, snap, snap_down, snap_up, snap_value
+from .orders import obvious_order
 from .protected import protected_of
 from .records import FLAGS, NUMBERS, category_text, one_text
 from .schema import Feature, FeatureKind, Schema, override_table
@@ -190,11 +191,13 @@ def _infer_categorical(name: str, series: pd.Series) -> Feature:
         )
     _check_spaces(f"Column '{name}'", distinct)
     categories, ordered = sort_naturally(list(distinct)), False
+    order = obvious_order(categories)
     if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
         listed = [category_text(value) for value in series.cat.categories]
-        categories, ordered = tuple(text for text in listed if text in distinct), True
+        categories, ordered, order = tuple(text for text in listed if text in distinct), True, ()
+    nullable = bool(series.isna().any())
     return Feature(
-        name, FeatureKind.CATEGORICAL, categories=categories, ordered=ordered, nullable=bool(series.isna().any())
+        name, FeatureKind.CATEGORICAL, categories=categories, ordered=ordered, nullable=nullable, order=order
     )
 
 

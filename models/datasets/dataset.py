@@ -15,6 +15,7 @@ from ..data.frames import labels_to_codes, to_records
 from ..data.infer import infer_schema
 from ..data.schema import Schema
 from ..errors import DataError
+from ..space.codings import Encoding
 from ..space.encoding import Encoder
 
 
@@ -78,13 +79,13 @@ class Splits:
     test: Labelled
 
 
-def split_dataset(dataset: Dataset, seed: int, for_advice: bool = False) -> Splits:
+def split_dataset(dataset: Dataset, seed: int, encoding: Encoding = "simplex", for_advice: bool = False) -> Splits:
     """The seed decides the split alone, 6:2:2 in every class. for_advice: see `infer_schema`"""
     schema = infer_schema(dataset.frame, dataset.label, dataset.overrides, for_advice)
-    return split_frame(schema, dataset.frame, seed)
+    return split_frame(schema, dataset.frame, seed, encoding)
 
 
-def split_frame(schema: Schema, frame: pd.DataFrame, seed: int) -> Splits:
+def split_frame(schema: Schema, frame: pd.DataFrame, seed: int, encoding: Encoding = "simplex") -> Splits:
     """The same for a schema that is known; the frame has its columns and its label."""
     if schema.label not in frame.columns:
         columns = ", ".join(map(str, frame.columns))
@@ -96,4 +97,4 @@ def split_frame(schema: Schema, frame: pd.DataFrame, seed: int) -> Splits:
     training, validation, test = (
         Labelled(records[rows], labels[rows]) for rows in (parts.train, parts.validation, parts.test)
     )
-    return Splits(Encoder.fit(schema, training.records), training, validation, test)
+    return Splits(Encoder.fit(schema, training.records, encoding), training, validation, test)

@@ -136,7 +136,7 @@ def _ranked(
     """What each move leads to, and a first-order estimate of its objective, -inf if not allowed; both (n, M)"""
     here, at = rows.records[:, 0][:, context.moves.feature], rows.points[:, 0]
     values = proposals(model.encoder, context, here)
-    shift, squared = effects(model.encoder, context, values, at, gradients.gradient)
+    shift, squared = effects(model.encoder, context, here, values, at, gradients.gradient)
     agreement = 1.0 / (1.0 + np.exp(-(gradients.logit[:, None] + shift)))
     estimate = agreement - cost_weight[:, None] * np.sqrt(np.maximum(rows.cost**2 + squared, 0.0))
     put_back = same(values, context.origin_value)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..arrays import Encoded, Floats, Records
 from ..config import LocalSearchConfig
 from ..data.grid import Grid
+from ..space.codings import Simplices
 from ..space.encoding import Encoder
 from ..space.feasible import FeasibleSet, same
 
@@ -22,9 +23,11 @@ class MoveSet:
     way      the share of a number's change that is kept; 0 goes back to the applicant's own value, NaN for a category
     stride   how far a number goes beyond that, in standard deviations
     level    the category that is taken, -1 for none
-    first    the feature's first column, second its other one (the same for a number)
+    first    the feature's first column, second its other one (the same where it has only one)
     back     whether the move goes back to the applicant's own value
-    cosine   where the category stands on its circle, and sine
+    place    where the category stands in these two columns (M, 2)
+    single   the moves of categories with a column each; of these `first` is the first, and the rest is not used
+    radius   what stands in the column of such a category (M,)
     grid     of the number
     features (P,): those that may change, and the moves of each in `of` (P, L), filled up with the first
     """
@@ -36,8 +39,9 @@ class MoveSet:
     first: NDArray[np.intp]
     second: NDArray[np.intp]
     back: NDArray[np.bool_]
-    cosine: Floats
-    sine: Floats
+    place: Floats
+    single: NDArray[np.intp]
+    radius: Floats
     grid: Grid
     features: NDArray[np.intp]
     of: NDArray[np.intp]
@@ -62,9 +66,15 @@ def _move_set(encoder: Encoder, movable: bytes, config: LocalSearchConfig) -> Mo
             moves += [(j, 1.0, stride, -1) for stride in config.strides]
     columns, levels = (np.array([move[part] for move in moves], dtype=np.intp) for part in (0, 3))
     ways, strides = (np.array([move[part] for move in moves], dtype=np.float64) for part in (1, 2))
-    circle = np.zeros((len(moves), 2))
-    for position in np.flatnonzero(levels >= 0):
-        circle[position] = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
+    radius = np.zeros(len(encoder.schema.features))
+    for block in encoder.blocks:
+        if isinstance(block.coding, Simplices):
+            radius[block.features] = block.coding.radius
+    radius = radius[columns]
+    place = np.zeros((len(moves), 2))
+    for position in np.flatnonzero((levels >= 0) & (radius == 0)):
+        where = encoder.encode_feature(int(columns[position]), np.array(float(levels[position])))
+        place[position, : len(where)] = where
     return MoveSet(
         feature=columns,
         way=ways,
@@ -73,8 +83,9 @@ def _move_set(encoder: Encoder, movable: bytes, config: LocalSearchConfig) -> Mo
         first=np.array([encoder.columns[j].start for j in columns], dtype=np.intp),
         second=np.array([encoder.columns[j].stop - 1 for j in columns], dtype=np.intp),
         back=ways == 0.0,
-        cosine=circle[:, 0],
-        sine=circle[:, 1],
+        place=place,
+        single=np.flatnonzero(radius),
+        radius=radius,
         grid=Grid.of([encoder.schema.features[j].step for j in columns]),
         features=features,
         of=_moves_by_feature(columns, features),
@@ -154,23 +165,38 @@ def changed_features(records: Records, origin: Records) -> NDArray[np.bool_]:
 
 
 def effects(
-    encoder: Encoder, context: MoveContext, values: Records, at: Encoded, gradient: Encoded
+    encoder: Encoder, context: MoveContext, here: Records, values: Records, at: Encoded, gradient: Encoded
 ) -> tuple[Floats, Floats]:
-    """values (n, M) -> the first-order change of the logit, the exact change of the squared cost; both (n, M)"""
+    """here, values (n, M), before and after each move, at points (n, D) with their gradients (n, D)
+
+    -> the first-order change of the logit, the exact change of the squared cost; both (n, M)
+    """
     moves = context.moves
     j, first, second = moves.feature, moves.first, moves.second
     filled = np.where(np.isnan(values), encoder.fill[j], values)
     number = (filled - encoder.mean[j]) / encoder.scale[j]
     origin_point = context.origin_point[:, first]
-    new = np.where(moves.level >= 0, moves.cosine, np.where(moves.back, origin_point, number))
+    new = np.where(moves.level >= 0, moves.place[:, 0], np.where(moves.back, origin_point, number))
     shift, squared = _column_effect(new, at[:, first], origin_point, gradient[:, first])
-    paired = first != second
-    if not paired.any():
-        return shift, squared * context.weight
-    origin_point = context.origin_point[:, second]
-    other = np.where(moves.back, origin_point, moves.sine)
-    more, wider = _column_effect(other, at[:, second], origin_point, gradient[:, second])
-    return shift + np.where(paired, more, 0.0), (squared + np.where(paired, wider, 0.0)) * context.weight
+    if (first != second).any():
+        paired, origin_point = first != second, context.origin_point[:, second]
+        other = np.where(moves.back, origin_point, moves.place[:, 1])
+        more, wider = _column_effect(other, at[:, second], origin_point, gradient[:, second])
+        shift, squared = shift + np.where(paired, more, 0.0), squared + np.where(paired, wider, 0.0)
+    if len(single := moves.single):
+        left = np.where(np.isnan(here[:, single]), encoder.fill[j[single]], here[:, single])
+        shift[:, single], squared[:, single] = _single_effect(context, left, filled[:, single], gradient)
+    return shift, squared * context.weight
+
+
+def _single_effect(context: MoveContext, left: Records, taken: Records, gradient: Encoded) -> tuple[Floats, Floats]:
+    """As `effects`, of the S moves from category left to category taken (n, S), where each has a column of its own"""
+    single = context.moves.single
+    start, radius = context.moves.first[single], context.moves.radius[single]
+    before, after = left.astype(np.intp), taken.astype(np.intp)
+    slope = np.take_along_axis(gradient, start + after, axis=1) - np.take_along_axis(gradient, start + before, axis=1)
+    own = context.origin_filled[:, single]
+    return radius * slope, 2 * radius**2 * ((taken != own) * 1.0 - (left != own))
 
 
 def _column_effect(new: Floats, old: Floats, origin_point: Floats, slope: Floats) -> tuple[Floats, Floats]:

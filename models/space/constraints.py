@@ -241,13 +241,14 @@ def violations(schema: Schema, origin: Records, candidates: Records, feasible: F
 
 
 def encoded_bounds(encoder: Encoder, feasible: FeasibleSet) -> Bounds[Encoded]:
-    """Bounds (n, D) of n records: numbers in z units, circles whole, frozen columns exactly at the encoded origin."""
+    """Bounds (n, D) of n records: numbers in z units, a box around permitted categories, the origin where frozen."""
     owner = encoder.feature_of_column
-    circle = np.array([feature.is_categorical for feature in encoder.schema.features])[owner]
     frozen, point = ~feasible.movable[:, owner], encoder.encode(feasible.origin)
     lower = ((feasible.lower - encoder.mean) / encoder.scale)[:, owner]
     upper = ((feasible.upper - encoder.mean) / encoder.scale)[:, owner]
-    lower, upper = np.where(circle, -1.0, lower), np.where(circle, 1.0, upper)
+    for block in encoder.blocks:
+        permitted, missing = feasible.levels[:, block.features], feasible.missing[:, block.features]
+        lower[:, block.columns], upper[:, block.columns] = block.coding.box(permitted, missing)
     return Bounds(np.where(frozen, point, lower), np.where(frozen, point, upper))
 
 

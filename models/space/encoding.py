@@ -1,7 +1,7 @@
 """Records to points of the encoded space and back (METHOD.md, section 1; paper, appendix "Data Preparation").
 
-A numeric feature is one z-scored column. A categorical one with K levels is a point on the unit circle, level k at the
-angle 2*pi*k/K, in two columns; where missing values were seen in training, "missing" is the last of the K levels.
+A numeric feature is one z-scored column. The levels of a categorical one are points on a line, a simplex or a circle
+(models/space/codings.py); where missing values were seen in training, "missing" is the last level.
 """
 
 import math
@@ -17,80 +17,10 @@ from ..arrays import Encoded, Records
 from ..data.grid import Grid, snap
 from ..data.schema import Feature, Schema
 from ..errors import ArtifactError, DataError, SolverError
+from .codings import ENCODINGS, Coding, Encoding, codings_of
 from .feasible import FeasibleSet
 
 JSON_VERSION = 1
-_TURN = 2.0 * np.pi
-
-
-@dataclass(frozen=True, eq=False)
-class Circles:
-    """C categorical features side by side.
-
-    categories (C,)  the number of categories of each
-    nullable   (C,)  whether one more level, after the last category, stands for a missing value
-    """
-
-    categories: NDArray[np.intp]
-    nullable: NDArray[np.bool_]
-
-    @cached_property
-    def counts(self) -> NDArray[np.intp]:
-        """(C,) levels of each circle, the missing one included"""
-        return self.categories + self.nullable
-
-    @cached_property
-    def table(self) -> NDArray[np.float64]:
-        """(C, Kmax, 2) the point of each level
-
-        A table and not a call a record: a vectorised cosine may round by where the value stands in the array.
-        """
-        angles = np.arange(self.counts.max(initial=0)) * (_TURN / self.counts[:, None])
-        return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-    def points(self, levels: NDArray[np.intp]) -> NDArray[np.float64]:
-        """levels (n, C) -> points (n, C, 2)"""
-        points: NDArray[np.float64] = self.table[np.arange(len(self.counts)), levels]
-        return points
-
-    def nearest(
-        self, points: NDArray[np.float64], permitted: NDArray[np.bool_] | None, missing: NDArray[np.bool_]
-    ) -> NDArray[np.intp]:
-        """The nearest permitted level of each point.
-
-        points (n, C, 2), anywhere in the plane; permitted (n, C, K) categories, None for all; missing (n, C) whether
-        the missing level is permitted -> (n, C)
-        """
-        angles = np.arctan2(points[..., 1], points[..., 0])
-        levels: NDArray[np.intp] = np.rint(angles * (self.counts / _TURN)).astype(np.intp) % self.counts
-        refused = (levels == self.categories) & ~missing
-        if permitted is not None:
-            category = np.minimum(levels, self.categories - 1)[..., None]
-            refused |= (levels < self.categories) & ~np.take_along_axis(permitted, category, axis=2)[..., 0]
-        rows, which = np.nonzero(refused)
-        if len(rows):
-            choice = self._choice(which, None if permitted is None else permitted[rows, which], missing[rows, which])
-            levels[rows, which] = self._nearest_of(angles[rows, which], which, choice)
-        return levels
-
-    def _choice(
-        self, which: NDArray[np.intp], permitted: NDArray[np.bool_] | None, missing: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """which (m,) of the C features, permitted (m, K), missing (m,) -> the levels to choose from (m, Kmax)"""
-        levels, categories = np.arange(self.counts.max()), self.categories[which]
-        choice = levels < categories[:, None]
-        if permitted is not None:
-            choice[:, : permitted.shape[1]] &= permitted[:, : choice.shape[1]]
-        choice |= (levels == categories[:, None]) & (missing & self.nullable[which])[:, None]
-        return choice
-
-    def _nearest_of(
-        self, angles: NDArray[np.float64], which: NDArray[np.intp], choice: NDArray[np.bool_]
-    ) -> NDArray[np.intp]:
-        """angles (m,), which (m,), choice (m, Kmax) with a True in each row -> levels (m,)"""
-        closeness = np.cos(angles[:, None] - np.arange(choice.shape[1]) * (_TURN / self.counts[which, None]))
-        nearest: NDArray[np.intp] = np.where(choice, closeness, -2.0).argmax(axis=1)
-        return nearest
 
 
 def cost(a: Encoded, b: Encoded) -> NDArray[np.float64]:
@@ -112,20 +42,24 @@ class Encoder:
     fill: NDArray[np.float64]
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
+    encoding: Encoding = "simplex"
 
     @classmethod
-    def fit(cls, schema: Schema, records: Records) -> "Encoder":
+    def fit(cls, schema: Schema, records: Records, encoding: Encoding = "simplex") -> "Encoder":
         """records (n, F) of the training split, n >= 1"""
         if len(records) == 0:
             raise DataError("There are 0 training records; the encoder needs at least 1.")
         statistics = [_fit_column(feature, records[:, j]) for j, feature in enumerate(schema.features)]
         fill, mean, scale = np.array(statistics, dtype=np.float64).T
-        return cls(schema, fill.copy(), mean.copy(), scale.copy())
+        return cls(schema, fill.copy(), mean.copy(), scale.copy(), encoding)
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
-        """The encoded columns of each feature: one for a numeric, two (cosine, sine) for a categorical."""
-        widths = [2 if feature.is_categorical else 1 for feature in self.schema.features]
+        """The encoded columns of each feature: one for a numeric, as many as its coding takes for a categorical."""
+        widths = [1] * len(self.schema.features)
+        for features, coding in self._codings:
+            for j in features:
+                widths[j] = coding.width
         ends = accumulate(widths)
         return tuple(slice(end - width, end) for end, width in zip(ends, widths, strict=True))
 
@@ -143,23 +77,23 @@ class Encoder:
         """records (n, F), NaN where missing -> points (n, D)"""
         gone = np.isnan(records)
         filled = np.where(gone, self.fill, records) if gone.any() else records
-        numeric, categorical = self._numeric, self._categorical
-        if not len(categorical.features):
+        numeric = self._numeric
+        if not self.blocks:
             return (filled - numeric.mean) / numeric.scale
         points = np.empty((len(records), self.width))
         points[:, numeric.columns] = (filled[:, numeric.features] - numeric.mean) / numeric.scale
-        levels = filled[:, categorical.features].astype(np.intp)
-        points[:, categorical.columns] = categorical.circles.points(levels)
+        for block in self.blocks:
+            points[:, block.columns] = block.coding.points(filled[:, block.features].astype(np.intp))
         return points
 
     def encode_feature(self, j: int, values: Records) -> Encoded:
-        """values (...), raw ones of feature j, NaN where missing -> its columns (..., 1 or 2)"""
+        """values (...), raw ones of feature j, NaN where missing -> its W columns (..., W)"""
         filled = np.where(np.isnan(values), self.fill[j], values)
         if not self.schema.features[j].is_categorical:
             numbers: Encoded = ((filled - self.mean[j]) / self.scale[j])[..., None]
             return numbers
-        circle = int(np.searchsorted(self._categorical.features, j))
-        points: Encoded = self._categorical.circles.table[circle, filled.astype(np.intp)]
+        block, position = self._place[j]
+        points: Encoded = block.coding.table[position, filled.astype(np.intp)]
         return points
 
     def decode(self, encoded: Encoded, origin: Records | None = None, feasible: FeasibleSet | None = None) -> Records:
@@ -179,14 +113,19 @@ class Encoder:
             may_miss = np.zeros(shape, dtype=np.bool_) if origin is None else np.isnan(origin)
         records = np.empty(shape)
         records[:, self._numeric.features] = self._decode_numbers(encoded, origin, feasible)
-        records[:, self._categorical.features] = self._decode_levels(encoded, may_miss, feasible)
+        for block in self.blocks:
+            permitted = None if feasible is None else feasible.levels[:, block.features]
+            levels = block.coding.nearest(encoded[:, block.columns], permitted, may_miss[:, block.features])
+            records[:, block.features] = levels
         records[may_miss & (records == self.fill)] = np.nan
         return records if feasible is None else np.where(feasible.movable, records, feasible.origin)
 
     def to_json(self) -> dict[str, object]:
         """A plain dict; json writes a float so that it reads back bit by bit."""
         arrays = {"fill": self.fill.tolist(), "mean": self.mean.tolist(), "scale": self.scale.tolist()}
-        return {"version": JSON_VERSION, "schema": self.schema.to_json(), **arrays}
+        document = {"version": JSON_VERSION, "schema": self.schema.to_json(), **arrays}
+        # Encoders from before there was a choice are circles and say nothing of it; without categories all are one.
+        return document if self.encoding == "circle" or not self.blocks else document | {"encoding": self.encoding}
 
     @classmethod
     def from_json(cls, document: Mapping[str, object]) -> "Encoder":
@@ -198,7 +137,9 @@ class Encoder:
         fill, mean, scale = (_read_array(document, key, len(parsed.features)) for key in ("fill", "mean", "scale"))
         if not (scale > 0).all():
             raise ArtifactError(f"The encoder's 'scale' holds {scale.min()}, which is not above 0; train it again.")
-        return cls(parsed, fill, mean, scale)
+        if (encoding := document.get("encoding", "circle")) not in ENCODINGS:
+            raise ArtifactError(f"The encoder has the unknown encoding {encoding!r}; use a newer recourse.")
+        return cls(parsed, fill, mean, scale, encoding)
 
     def _decode_numbers(self, encoded: Encoded, origin: Records | None, feasible: FeasibleSet | None) -> Records:
         """points (n, D) -> the values of the N numeric features (n, N): each the nearest of the grid and its own"""
@@ -217,13 +158,6 @@ class Encoder:
         snapped = numeric.grid.snap(raw)
         return np.where(np.abs(raw - own) < np.abs(raw - snapped), own, snapped)
 
-    def _decode_levels(self, encoded: Encoded, may_miss: NDArray[np.bool_], feasible: FeasibleSet | None) -> Records:
-        """points (n, D), may_miss (n, F) -> the levels of the C categorical features (n, C)"""
-        where = self._categorical
-        permitted = None if feasible is None else feasible.levels[:, where.features]
-        levels = where.circles.nearest(encoded[:, where.columns], permitted, may_miss[:, where.features])
-        return levels.astype(np.float64)
-
     @cached_property
     def _numeric(self) -> "_Numeric":
         features = [j for j, feature in enumerate(self.schema.features) if not feature.is_categorical]
@@ -239,15 +173,25 @@ class Encoder:
         )
 
     @cached_property
-    def _categorical(self) -> "_Categorical":
-        features = [j for j, feature in enumerate(self.schema.features) if feature.is_categorical]
-        chosen = [self.schema.features[j] for j in features]
-        starts = np.array([self.columns[j].start for j in features], dtype=np.intp)
-        circles = Circles(
-            np.array([len(feature.categories) for feature in chosen], dtype=np.intp),
-            np.array([feature.nullable for feature in chosen], dtype=np.bool_),
+    def _codings(self) -> list[tuple[list[int], Coding]]:
+        return codings_of(self.schema.features, self.encoding)
+
+    @cached_property
+    def blocks(self) -> "tuple[CategoryBlock, ...]":
+        """The categorical features, in groups that are encoded alike."""
+        return tuple(
+            CategoryBlock(
+                features=np.array(features, dtype=np.intp),
+                columns=np.array([self.columns[j].start for j in features])[:, None] + np.arange(coding.width),
+                coding=coding,
+            )
+            for features, coding in self._codings
         )
-        return _Categorical(np.array(features, dtype=np.intp), np.stack([starts, starts + 1], axis=-1), circles)
+
+    @cached_property
+    def _place(self) -> "dict[int, tuple[CategoryBlock, int]]":
+        """The block of each categorical feature, and where it stands in it."""
+        return {j: (block, position) for block in self.blocks for position, j in enumerate(block.features.tolist())}
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,12 +208,12 @@ class _Numeric:
 
 
 @dataclass(frozen=True, eq=False)
-class _Categorical:
-    """Where the C categorical features stand: features (C,), columns (C, 2)."""
+class CategoryBlock:
+    """C categorical features that are encoded alike: features (C,), columns (C, W)."""
 
     features: NDArray[np.intp]
     columns: NDArray[np.intp]
-    circles: Circles
+    coding: Coding
 
 
 def _fit_column(feature: Feature, column: NDArray[np.float64]) -> tuple[float, float, float]:

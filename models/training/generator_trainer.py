@@ -14,6 +14,7 @@ from ..networks.losses import generator_loss
 from ..networks.ode import Path, divergence_named, solve
 from ..networks.surrogate import SurrogatePair
 from ..networks.velocity import Request, Velocity
+from ..space.codings import Lines, Simplices
 from ..space.constraints import Constraints, compile_constraints, encoded_bounds
 from ..space.encoding import Encoder
 from ..space.snapping import Snapper
@@ -24,13 +25,18 @@ from .surrogate_trainer import SurrogateTrainer, TrainingData
 
 @dataclass(frozen=True)
 class Boxes:
-    """What the schema lets each training record become: lower, upper (n, D), movable (n, D); owner (D,) features."""
+    """What the schema lets each training record become: lower, upper (n, D), movable (n, D); owner (D,) features.
+
+    along   (D,) the columns of numbers and of ordered categories, which can be bounded on one side
+    single  (D,) those that stand for one category each, which can be forbidden
+    """
 
     lower: Tensor
     upper: Tensor
     movable: Tensor
     owner: Tensor
-    circle: Tensor
+    along: Tensor
+    single: Tensor
 
 
 def training_boxes(encoder: Encoder, records: Records, generated: frozenset[str], device: torch.device) -> Boxes:
@@ -38,14 +44,19 @@ def training_boxes(encoder: Encoder, records: Records, generated: frozenset[str]
     frozen = frozenset(encoder.schema.names) - generated
     feasible = compile_constraints(encoder.schema, Constraints(immutable=frozen), records)
     box = encoded_bounds(encoder, feasible)
-    circle = np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]
+    along = ~np.array([feature.is_categorical for feature in encoder.schema.features])[encoder.feature_of_column]
+    single = np.zeros(encoder.width, dtype=np.bool_)
+    for block in encoder.blocks:
+        single[block.columns] = isinstance(block.coding, Simplices)
+        if isinstance(block.coding, Lines):
+            along[block.columns[block.coding.categories > 2, 0]] = True
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
     movable = tensor(feasible.movable[:, encoder.feature_of_column])
     lower, upper = tensor(box.lower.astype(np.float32)), tensor(box.upper.astype(np.float32))
-    return Boxes(lower, upper, movable, tensor(encoder.feature_of_column), tensor(circle))
+    return Boxes(lower, upper, movable, tensor(encoder.feature_of_column), tensor(along), tensor(single))
 
 
 class GeneratorTrainer:
@@ -136,18 +147,23 @@ class GeneratorTrainer:
         return self._constrain(request) if self.config.generator.constrained else request
 
     def _constrain(self, request: Request) -> Request:
-        """Freeze a random part of the features of some requests, and bound some of their numbers on one side."""
+        """Freeze a random part of some requests' features, bound numbers on one side, forbid categories."""
         count, features = len(request.point), int(self.boxes.owner.max()) + 1
         settings = self.config.generator
         chosen = self._uniform(count, 1) < settings.constrained
         frozen = chosen & (self._uniform(count, features) < settings.frozen_most * self._uniform(count, 1))
         movable = request.movable & ~frozen[:, self.boxes.owner]
         bounded = chosen & (self._uniform(count, features) < settings.bounded_share)
-        numeric = bounded[:, self.boxes.owner] & ~self.boxes.circle
+        bounded = bounded[:, self.boxes.owner]
+        numeric = bounded & self.boxes.along
         room = (self._uniform(count, features) - 0.5).clamp_min(0.0)[:, self.boxes.owner] * 2
         upward = (self._uniform(count, features) < 0.5)[:, self.boxes.owner]
         lower = torch.where(numeric & upward, torch.maximum(request.lower, request.point - room), request.lower)
         upper = torch.where(numeric & ~upward, torch.minimum(request.upper, request.point + room), request.upper)
+        if self.boxes.single.any():
+            others = self.boxes.single & (request.point == 0.0)
+            forbidden = bounded & others & (self._uniform(*request.point.shape) < 0.5)
+            upper = upper.masked_fill(forbidden, 0.0)
         return Request(request.point, request.target, request.log_cost, movable, lower, upper)
 
     def _uniform(self, *shape: int) -> Tensor:

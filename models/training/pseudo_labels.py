@@ -152,8 +152,7 @@ def mix_points(
     mixed = start + way * (end - start) + noise
     kept = torch.rand(count, width, generator=random, device=device) < config.kept
     mixed = torch.where(kept, start, mixed)
-    for column in snapper.circular.tolist():
+    for columns in snapper.categories:
         taken = torch.rand(count, 1, generator=random, device=device) < way
-        circle = slice(column, column + 2)
-        mixed[:, circle] = torch.where(taken, end[:, circle], start[:, circle])
+        mixed[:, columns] = torch.where(taken, end[:, columns], start[:, columns])
     return snapper.snap(mixed)

@@ -7,6 +7,7 @@ from hypothesis.strategies import DrawFn
 from models.arrays import Encoded, Records
 from models.data.grid import settle_value, snap_value
 from models.data.schema import Direction, Feature, FeatureKind, Schema
+from models.space.codings import ENCODINGS
 from models.space.constraints import Constraints, Range
 
 STEPS = (1.0, 0.1, 0.01, 1e-6, 0.25, 0.3, 5.0, 1000.0)
@@ -34,6 +35,9 @@ def features(draw: DrawFn, name: str) -> Feature:
     return Feature(
         name, kind, lower, upper, step, (), False, immutable, protected, direction, nullable, least=least, most=most
     )
+
+
+encodings = st.sampled_from(ENCODINGS)
 
 
 @st.composite

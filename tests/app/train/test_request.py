@@ -1,15 +1,17 @@
 """The training request: checked when it is made, and the same after a trip through the job's row."""
 
 import json
+from typing import get_args
 from uuid import uuid4
 
 import pytest
 from pydantic import ValidationError
 
-from app.train.request import MEMBER_NAMES, QUERIES_EACH, TrainRequest, TrainSettings
+from app.train.request import MEMBER_NAMES, QUERIES_EACH, Encoding, TrainRequest, TrainSettings
 from models.config import fast, paper
 from models.ensemble import recipes
 from models.errors import ConfigError
+from models.space import codings
 
 REQUEST = TrainRequest(model="loans", dataset_id=uuid4())
 STORED_BY_0_1 = {
@@ -32,6 +34,7 @@ STORED_BY_0_1 = {
 
 def test_the_names_are_those_of_the_method() -> None:
     assert MEMBER_NAMES == recipes.MEMBER_NAMES
+    assert get_args(Encoding) == codings.ENCODINGS
 
 
 def test_the_description_tells_the_queries_of_a_comparison() -> None:
@@ -45,6 +48,20 @@ def test_it_comes_back_from_the_job_s_row() -> None:
     assert full.document() == STORED_BY_0_1
     for request in (REQUEST, full):
         assert TrainRequest.of_job(json.loads(json.dumps(request.document())), "loans") == request
+
+
+def test_a_job_from_before_there_was_a_choice_keeps_the_circle() -> None:
+    """It may have begun with it, and a checkpoint of one encoding does not fit the other."""
+    for preset in ("fast", "paper"):
+        assert TrainRequest.of_job(STORED_BY_0_1 | {"preset": preset}, "loans").encoding == "circle"
+    assert REQUEST.encoding == REQUEST.document()["encoding"] == "simplex"
+    for preset, usual in (("fast", "simplex"), ("paper", "circle")):
+        assert TrainSettings.read({"preset": preset}).encoding == usual
+        for encoding in ("simplex", "circle"):
+            asked = TrainRequest.model_validate(
+                {"model": "m", "dataset": str(uuid4()), "preset": preset, "encoding": encoding}
+            )
+            assert TrainRequest.of_job(asked.document(), "m") == asked and asked.encoding == encoding
 
 
 def test_a_later_version_s_field_is_left_out() -> None:
@@ -76,6 +93,7 @@ def test_the_body_names_its_data_set_either_way() -> None:
         ({"members": []}, "members is "),
         ({"mode": "slow"}, "mode is 'slow'"),
         ({"preset": "best"}, "preset is 'best'"),
+        ({"encoding": "sphere"}, "encoding is 'sphere': input should be 'simplex' or 'circle'"),
         ({"effort": 0.0}, "effort is 0.0"),
         ({"effort": 11.0}, "effort is 11.0"),
         ({"queries": -1}, "queries is -1"),

@@ -1,12 +1,17 @@
 """The catalogue of moves: what may not change has none, and leaving it out changes no answer."""
 
 import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from models.config import LocalSearchConfig
 from models.model import RecourseModel
 from models.search.candidates import Candidates
 from models.search.local_search import best_of_each_feature, moves_of, polish
-from models.search.moves import MoveContext, move_set_of
+from models.search.moves import MoveContext, effects, move_set_of, proposals
+from models.space.codings import Encoding
+from models.space.encoding import Encoder
+from tests.models.schemas import encodings, record_matrices, schemas
 from tests.models.search.test_local_search import start_of
 from tests.models.tiny import Task, feasible_by_schema, other_class
 
@@ -19,6 +24,33 @@ def test_only_what_may_change_has_moves(loans_task: Task) -> None:
     assert moves.of.shape[0] == 2
     for position, feature in enumerate(moves.features):
         assert (moves.feature[moves.of[position]] == feature).all()
+
+
+@settings(max_examples=60)
+@given(st.data(), encodings)
+def test_effects_are_those_of_the_encoded_records(data: st.DataObject, encoding: Encoding) -> None:
+    """For every category and every way back, also from and to a missing value."""
+    schema = data.draw(schemas())
+    origin, drawn = data.draw(record_matrices(schema)), data.draw(record_matrices(schema))
+    encoder = Encoder.fit(schema, origin, encoding)
+    feasible = feasible_by_schema(encoder, origin)
+    context = MoveContext.of(encoder, feasible, LocalSearchConfig())
+    moves = context.moves
+    assume(len(moves.feature))
+    current = np.where(feasible.movable, drawn[np.arange(len(origin)) % len(drawn)], origin)
+    at = encoder.encode(current)
+    gradient = np.random.default_rng(data.draw(st.integers(0, 999))).normal(size=at.shape)
+    here = current[:, moves.feature]
+    values = proposals(encoder, context, here)
+    shift, squared = effects(encoder, context, here, values, at, gradient)
+    home = encoder.encode(origin)
+    for move, feature in enumerate(moves.feature):
+        after = current.copy()
+        after[:, feature] = values[:, move]
+        points = encoder.encode(after)
+        np.testing.assert_allclose(shift[:, move], ((points - at) * gradient).sum(axis=1), atol=1e-9)
+        farther = ((points - home) ** 2).sum(axis=1) - ((at - home) ** 2).sum(axis=1)
+        np.testing.assert_allclose(squared[:, move], farther, atol=1e-7)
 
 
 def test_nothing_may_change(loans_task: Task, tiny_model: RecourseModel) -> None:

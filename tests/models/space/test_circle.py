@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from models.space.encoding import Circles
+from models.space.codings import Circles
 
 CIRCLES = Circles(categories=np.array([4, 3]), nullable=np.array([False, True]))
 NEVER: NDArray[np.bool_] = np.zeros((1, 2), dtype=np.bool_)

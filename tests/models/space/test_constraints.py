@@ -11,6 +11,7 @@ from models.arrays import Records
 from models.data.grid import snap_value
 from models.data.schema import Direction, Feature, FeatureKind, Schema
 from models.errors import ConstraintError
+from models.space.codings import Encoding
 from models.space.constraints import (
     Constraints,
     Range,
@@ -21,7 +22,7 @@ from models.space.constraints import (
 )
 from models.space.encoding import Encoder
 from models.space.feasible import FeasibleSet
-from tests.models.schemas import grid_values, points, record_matrices, requests, schemas
+from tests.models.schemas import encodings, grid_values, points, record_matrices, requests, schemas
 
 NAN = math.nan
 SCHEMA = Schema(
@@ -237,11 +238,11 @@ def test_the_compiled_form_permits_exactly_what_the_words_of_the_rules_permit(da
 
 
 @settings(max_examples=250)
-@given(st.data())
-def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_decode_of_any_point_violates_nothing(data: st.DataObject, encoding: Encoding) -> None:
     schema = data.draw(schemas())
     records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
-    encoder = Encoder.fit(schema, records)
+    encoder = Encoder.fit(schema, records, encoding)
     good = [row for row, error in enumerate(compile_each(schema, request, records)[1]) if error is None]
     assume(good)
     origin = records[good]
@@ -253,11 +254,13 @@ def test_decode_of_any_point_violates_nothing(data: st.DataObject) -> None:
     np.testing.assert_array_equal(decoded[frozen], origin[frozen])
 
 
-@given(st.data())
-def test_the_box_holds_frozen_columns_exactly_and_decodes_to_the_same_numbers(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_the_box_holds_frozen_columns_exactly_and_decodes_to_the_same_numbers(
+    data: st.DataObject, encoding: Encoding
+) -> None:
     schema = data.draw(schemas())
     records, request = data.draw(record_matrices(schema, anywhere=True)), data.draw(requests(schema))
-    encoder = Encoder.fit(schema, records)
+    encoder = Encoder.fit(schema, records, encoding)
     good = [row for row, error in enumerate(compile_each(schema, request, records)[1]) if error is None]
     assume(good)
     feasible = compile_constraints(schema, request, records[good])

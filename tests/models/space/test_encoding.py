@@ -15,8 +15,9 @@ from models.data.infer import infer_schema
 from models.data.schema import Feature, FeatureKind, Schema
 from models.datasets.loans import loans
 from models.errors import ArtifactError, DataError, SolverError
+from models.space.codings import Encoding
 from models.space.encoding import Encoder, cost
-from tests.models.schemas import points, record_matrices, schemas
+from tests.models.schemas import encodings, points, record_matrices, schemas
 from tests.patience import PATIENCE
 
 NAN = math.nan
@@ -34,7 +35,7 @@ RECORDS: Records = np.array([[1.0, 0, 0], [2.0, 1, NAN], [6.0, 1, 2], [NAN, 3, 1
 
 @pytest.fixture
 def encoder() -> Encoder:
-    return Encoder.fit(SCHEMA, RECORDS)
+    return Encoder.fit(SCHEMA, RECORDS, "circle")
 
 
 def test_shapes(encoder: Encoder) -> None:
@@ -44,6 +45,9 @@ def test_shapes(encoder: Encoder) -> None:
     assert encoder.encode(RECORDS).shape == (4, 5)
     assert encoder.encode(RECORDS[:0]).shape == (0, 5)
     assert encoder.decode(np.empty((0, 5))).shape == (0, 3)
+    simplex = Encoder.fit(SCHEMA, RECORDS)
+    assert simplex.columns == (slice(0, 1), slice(1, 5), slice(5, 9))
+    assert simplex.encode(RECORDS[:0]).shape == (0, 9) and simplex.decode(np.empty((0, 9))).shape == (0, 3)
 
 
 def test_known_answer(encoder: Encoder) -> None:
@@ -55,6 +59,18 @@ def test_known_answer(encoder: Encoder) -> None:
     np.testing.assert_allclose(encoded[:, 1:3], quarter, atol=1e-15)
     missing_is_the_last_of_four = [[1, 0], [0, -1], [-1, 0], [0, 1]]
     np.testing.assert_allclose(encoded[:, 3:5], missing_is_the_last_of_four, atol=1e-15)
+
+
+def test_known_answer_without_circles() -> None:
+    grade = Feature("g", FeatureKind.CATEGORICAL, categories=("high", "low", "mid"), order=("low", "mid", "high"))
+    flag = Feature("f", FeatureKind.CATEGORICAL, categories=("no", "yes"))
+    schema = Schema((*SCHEMA.features[1:], grade, flag), "label", ("no", "yes"))
+    records = np.array([[0, NAN, 0, 0], [3, 2, 2, 1]])
+    encoder = Encoder.fit(schema, records)
+    quarter, step = math.sqrt(4 / 3), math.sqrt(1.5)
+    first, second = encoder.encode(records)
+    np.testing.assert_allclose(first, [quarter, 0, 0, 0, 0, 0, 0, quarter, step, -1], atol=1e-15)
+    np.testing.assert_allclose(second, [0, 0, 0, quarter, 0, 0, quarter, 0, 0, 1], atol=1e-15)
 
 
 def test_the_median_is_rounded_to_the_step() -> None:
@@ -90,11 +106,11 @@ def test_a_missing_category_that_training_never_saw_is_the_most_common_one(encod
     np.testing.assert_array_equal(encoder.decode(encoded, origin=origin), origin)
 
 
-@given(st.data())
-def test_decode_of_encode_is_the_record(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_decode_of_encode_is_the_record(data: st.DataObject, encoding: Encoding) -> None:
     schema = data.draw(schemas())
     anywhere = data.draw(record_matrices(schema, anywhere=True))
-    encoder = Encoder.fit(schema, anywhere)
+    encoder = Encoder.fit(schema, anywhere, encoding)
     np.testing.assert_array_equal(encoder.decode(encoder.encode(anywhere), origin=anywhere), anywhere)
     records = data.draw(record_matrices(schema))
     encoded = encoder.encode(records)
@@ -103,10 +119,12 @@ def test_decode_of_encode_is_the_record(data: st.DataObject) -> None:
     np.testing.assert_array_equal(encoder.decode(encoded[whole]), records[whole])
 
 
-@given(st.data())
-def test_decode_gives_legal_records_and_a_row_alone_equals_the_row_in_a_batch(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_decode_gives_legal_records_and_a_row_alone_equals_the_row_in_a_batch(
+    data: st.DataObject, encoding: Encoding
+) -> None:
     schema = data.draw(schemas())
-    encoder = Encoder.fit(schema, data.draw(record_matrices(schema)))
+    encoder = Encoder.fit(schema, data.draw(record_matrices(schema)), encoding)
     encoded = data.draw(points(4, encoder.width))
     decoded = encoder.decode(encoded)
     for j, feature in enumerate(schema.features):
@@ -118,11 +136,11 @@ def test_decode_gives_legal_records_and_a_row_alone_equals_the_row_in_a_batch(da
     np.testing.assert_array_equal(each, encoder.encode(decoded))
 
 
-@given(st.data())
-def test_a_feature_alone_is_encoded_as_in_its_record(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_a_feature_alone_is_encoded_as_in_its_record(data: st.DataObject, encoding: Encoding) -> None:
     schema = data.draw(schemas())
     records = data.draw(record_matrices(schema))
-    encoder = Encoder.fit(schema, records)
+    encoder = Encoder.fit(schema, records, encoding)
     encoded = encoder.encode(records)
     for j, where in enumerate(encoder.columns):
         np.testing.assert_array_equal(encoder.encode_feature(j, records[:, j]), encoded[:, where])
@@ -130,14 +148,24 @@ def test_a_feature_alone_is_encoded_as_in_its_record(data: st.DataObject) -> Non
         np.testing.assert_array_equal(both[1], encoded[:, where])
 
 
-@given(st.data())
-def test_json_round_trip_is_bit_exact(data: st.DataObject) -> None:
+@given(st.data(), encodings)
+def test_json_round_trip_is_bit_exact(data: st.DataObject, encoding: Encoding) -> None:
     schema = data.draw(schemas())
     records = data.draw(record_matrices(schema))
-    encoder = Encoder.fit(schema, records)
+    encoder = Encoder.fit(schema, records, encoding)
     again = Encoder.from_json(json.loads(json.dumps(encoder.to_json())))
     assert again.schema == schema
+    assert again.encoding == encoding or not any(feature.is_categorical for feature in schema.features)
     np.testing.assert_array_equal(again.encode(records), encoder.encode(records))
+
+
+def test_an_encoder_that_says_nothing_of_its_encoding_is_a_circle(encoder: Encoder) -> None:
+    document = encoder.to_json()
+    assert "encoding" not in document
+    again = Encoder.from_json(document)
+    np.testing.assert_array_equal(again.encode(RECORDS), encoder.encode(RECORDS))
+    anywhere = np.random.default_rng(0).normal(0, 2, (50, encoder.width))
+    np.testing.assert_array_equal(again.decode(anywhere), encoder.decode(anywhere))
 
 
 def test_a_damaged_document_is_refused(encoder: Encoder) -> None:
@@ -148,6 +176,8 @@ def test_a_damaged_document_is_refused(encoder: Encoder) -> None:
         Encoder.from_json(document | {"mean": [0.0]})
     with pytest.raises(ArtifactError, match="'fill' is not a list of 3 numbers"):
         Encoder.from_json(document | {"fill": [0.0, NAN, 0.0]})
+    with pytest.raises(ArtifactError, match="unknown encoding 'sphere'"):
+        Encoder.from_json(document | {"encoding": "sphere"})
     with pytest.raises(ArtifactError, match=r"'scale' holds 0\.0, which is not above 0"):
         Encoder.from_json(document | {"scale": [0.0, 1.0, 1.0]})
 

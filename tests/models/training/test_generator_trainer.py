@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from models.config import Config
+from models.data.schema import Feature, FeatureKind, Schema
 from models.networks.density import make_proxy
 from models.networks.surrogate import SurrogatePair
 from models.networks.velocity import make_velocity
+from models.space.encoding import Encoder
 from models.space.snapping import Snapper
 from models.training.generator_trainer import GeneratorTrainer, training_boxes
 from models.training.surrogate_trainer import SurrogateTrainer, TrainingData
@@ -57,6 +59,27 @@ def test_some_requests_are_constrained_and_whole_features_are_frozen(loans_task:
         assert torch.equal(part.all(dim=1), part.any(dim=1))
         if feature.immutable:
             assert not part.any() and not free.movable[:, columns].any()
+
+
+def test_some_categories_are_forbidden_and_never_the_record_s_own(loans_task: Task) -> None:
+    trainer, encoder = make_trainer(loans_task, constrained(1.0)), loans_task.encoder
+    request = trainer.draw_request(400)
+    housing = encoder.columns[encoder.schema.index("housing")]
+    housing = slice(housing.start, housing.stop - 1)  # the last one stands for a missing value
+    own = request.point[:, housing] > 0
+    forbidden = (request.upper[:, housing] == 0) & request.movable[:, housing]
+    assert not (forbidden & own).any() and 0.02 < float(forbidden.float().mean()) < 0.5
+    free = make_trainer(loans_task, constrained(0.0)).draw_request(400)
+    assert bool((free.upper[:, housing] > 0).all())
+
+
+def test_an_ordered_category_is_bounded_on_one_side_as_a_number_is() -> None:
+    order = ("low", "mid", "high", "top")
+    grade = Feature("grade", FeatureKind.CATEGORICAL, categories=order, ordered=True)
+    schema = Schema((grade, Feature("flag", FeatureKind.CATEGORICAL, categories=("a", "b"))), "y", ("no", "yes"))
+    encoder = Encoder.fit(schema, np.array([[0.0, 0.0], [3.0, 1.0]]))
+    boxes = training_boxes(encoder, np.array([[0.0, 0.0], [3.0, 1.0]]), frozenset(schema.names), CPU)
+    assert boxes.along.tolist() == [True, False] and not boxes.single.any()
 
 
 def test_one_way_features_have_one_way_boxes(loans_task: Task) -> None:
