@@ -115,7 +115,7 @@ def test_nothing_more_is_asked_for_an_order_whose_time_is_over(
     """Its neighbour gets the answer that it would get alone."""
     owner = (lender.customer.tenant_id, lender.customer.ensemble_id)
     ledger.set_limit(*owner, 1000)
-    patient, other = (lender.task(lending.refused[n : n + 2], max_queries=10) for n in (0, 2))
+    patient, other = (lender.task(lending.refused[n : n + 8], max_queries=10) for n in (0, 8))
     hasty, late_by = replace(other, deadline=time.monotonic() + 3600), [0.0]
     predict = lender.cards.predict_proba
 

@@ -84,7 +84,7 @@ def test_each_trajectory_starts_at_the_record_and_ends_at_the_answer(
                 assert {**path[-1], "record": first["record"], "stage": "answer", "time": 1.0} == path[-1]
                 assert all(path[-1][name] == first[name] for name in ("cost", "expected_agreement"))
                 ways += 1
-        assert ways >= 30
+        assert ways >= 10
 
     ledger.set_limit(lender.customer.tenant_id, lender.customer.ensemble_id, 1000)
     run(lender, work)
