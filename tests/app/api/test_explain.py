@@ -203,6 +203,23 @@ def test_a_frozen_feature_that_must_change_is_the_record_s_error(lender: Lender,
     assert "must not change" in str(found[wrong.index(True)]["error"])
 
 
+@pytest.mark.parametrize("queries", [0, 5])
+def test_where_everything_is_frozen_there_is_no_way_and_what_is_frozen_is_named(
+    lender: Lender, lending: Lending, queries: int
+) -> None:
+    """31 of 300 refused applicants were told a way that changes nothing."""
+    lender.resources.ledger.set_limit(lender.tenant_id, lender.ensemble_id, 100)
+    free = [each.name for each in lending.model.encoder.schema.features if not each.immutable]
+    wish = {"constraints": {"immutable": free}, "robustness": {"min_agreement": 1.0, "max_queries": queries}}
+    found = answers(lender.client.post("/explain", json=order(lending, 8) | wish))
+    lost = [one for one in found if one["status"] == "infeasible"]
+    assert lost and {str(one["status"]) for one in found} <= {"infeasible", "already_target"}
+    assert all(one["counterfactuals"] == [] for one in found)
+    for one in lost:
+        assert isinstance(one["diagnosis"], dict)
+        assert all(name in one["diagnosis"]["advice"] for name in free)
+
+
 def test_no_request_lifts_what_is_protected(lender: Lender, lending: Lending) -> None:
     lender.resources.ledger.set_limit(lender.tenant_id, lender.ensemble_id, 100)
     # The range of loan_months makes other records change, whatever the tiny surrogate thinks that changes are worth.

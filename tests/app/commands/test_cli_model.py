@@ -169,6 +169,17 @@ def test_a_constraint_that_one_record_cannot_meet_is_that_records_error(
     assert outcome.code == 2
 
 
+@pytest.mark.parametrize("queries", [0, 8])
+def test_where_everything_is_frozen_what_is_frozen_is_named(
+    explain: Callable[..., Outcome], refused: pd.DataFrame, model: Path, queries: int
+) -> None:
+    free = [each.name for each in load_model(model).encoder.schema.features if not each.protected]
+    outcome = explain(refused, "--immutable", ",".join(free), "--max-queries", queries)
+    told = " ".join(outcome.out.split())
+    assert outcome.code == 0 and "6 records: 6 infeasible" in told and "change to" not in told
+    assert told.count("Nothing may change, because education, employment, employment_years, income,") == 6
+
+
 REQUESTS = {
     "--range income=9:5": "inverted",
     "--range income=plenty:": "'plenty'",
