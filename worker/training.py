@@ -83,6 +83,8 @@ def publish(held: HeldJob, store: ArtifactStore, name: str, activate: bool, prod
         jobs.held(connection, held.claim)
         now = utc_now()
         version_id = queries.publish(connection, held.tenant_id, name, version, activate, now)
+        if product.model.policy.features or product.model.policy.rules:
+            queries.keep_policy(connection, held.tenant_id, name, product.model.policy)
         jobs.finish(connection, held.claim, version_id, now)
         if product.ensemble is not None and queries.active(connection, held.tenant_id, name) == version_id:
             _serve_ensemble(connection, product, version)

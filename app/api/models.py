@@ -109,7 +109,7 @@ class PolicyBody(Body):
         json_schema_extra={"examples": [{"policy": {"format": 1, "features": {"savings": {"move": "up"}}}}]}
     )
 
-    policy: PolicyDocument | None = Field(description="null: each version has the policy that it was trained with.")
+    policy: PolicyDocument | None = Field(description="null: each version has the policy that came with its training.")
 
 
 class PolicyAnswer(BaseModel):
@@ -159,7 +159,7 @@ def show(name: NameInPath, order: PageQuery, caller: Caller, database: DatabaseD
 
 @router.get("/{name}/policy", operation_id="show_policy", responses=problems(404))
 def show_policy(name: NameInPath, caller: Caller, database: DatabaseDep) -> PolicyAnswer:
-    """The policy that answers keep, where one was set here; else each version has the one it was trained with."""
+    """The policy that answers keep: the last that was set here, or that came with a training."""
     return PolicyAnswer.of(database.read(queries.find_model, caller.tenant_id, name))
 
 

@@ -44,8 +44,8 @@ def sentence(action: Action, policy: Policy, language: Language) -> str:
 
 def _change(change: Change, lever: Lever, policy: Policy, language: Language) -> str:
     words, way = catalogue(language), _way(change)
-    own = policy.of(change.feature).say.get(language, {})
-    phrase = own.get(way) or words["lender" if lever is Lever.LENDER and change.before is not None else way]
+    way = "lender" if lever is Lever.LENDER and change.before is not None else way
+    phrase = policy.of(change.feature).say.get(language, {}).get(way) or words[way]
     return phrase.format(**_parts(change, policy, words))
 
 

@@ -61,10 +61,14 @@ def set_policy(connection: Connection, tenant_id: int, name: str, document: Docu
     schema = active_schema(connection, tenant_id, name)
     if policy is not None and schema is not None:
         check_policy(Schema.from_json(schema), policy)
-    kept = None if policy is None else policy.to_json()
-    mine = update(ModelRow).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
-    connection.execute(mine.values(policy=kept))
+    keep_policy(connection, tenant_id, name, policy)
     return find_model(connection, tenant_id, name)
+
+
+def keep_policy(connection: Connection, tenant_id: int, name: str, policy: Policy | None) -> None:
+    """The same for a policy that is known to fit"""
+    mine = update(ModelRow).where(ModelRow.tenant_id == tenant_id, ModelRow.name == name)
+    connection.execute(mine.values(policy=None if policy is None else policy.to_json()))
 
 
 def active_schema(connection: Connection, tenant_id: int, name: str) -> Document | None:
