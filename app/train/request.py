@@ -176,6 +176,7 @@ class TrainRequest(TrainSettings):
             "model",
             *(LOCAL_ONLY if self.ensemble else ()),
             *(["encoding"] if self.encoding == "circle" else []),
+            *(["policy"] if self.policy is None else []),
         }
         return self.model_dump(mode="json", exclude=left_out)
 

@@ -120,7 +120,7 @@ def verify_all(model: RecourseModel, search: Verification, target: Targets, feas
     """Put what the still open records of a verified search may become to the ensemble, the surest first, where that is
     few records; as far as the queries go"""
     listing = Listing.none(len(target))
-    rows = np.flatnonzero(~search.found)
+    rows = np.flatnonzero(~search.found & (search.limit > 0))
     for row, every in _listed(model, rows, target, feasible, listing):
         order = np.argsort(-every.agreement, axis=1, kind="stable")
         search.try_in_turn(np.array([row]), every.take(order[:, : int(search.limit[row])]))

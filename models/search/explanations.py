@@ -54,7 +54,7 @@ class Answer:
     changed  (n,)  whether it differs from the record: to change nothing is never a way
     better   (n,)  whether it differs, and has more agreement than the record as it is, as far as that is known
     given    (n,)  whether there is one to give
-    listing        what the records may become, where that was listed
+    listing        what the records may become, where that was listed; None: no record was without an answer
     """
 
     chosen: Candidates
@@ -63,7 +63,7 @@ class Answer:
     changed: NDArray[np.bool_]
     better: NDArray[np.bool_]
     given: NDArray[np.bool_]
-    listing: Listing
+    listing: Listing | None
 
 
 def explanations(
@@ -109,16 +109,17 @@ def _diagnoses(
         share, verified, dissenting = _best_agreement(own, answer, row, members)
         held, better = frozen_features(model, feasible, row), bool(answer.better[row])
         known = diagnose(share, verified, dissenting, binding, wanted, held, better)
-        points = int(answer.listing.points[row])
-        proof = _certificate(points, float(answer.listing.sure[row]), max(config.min_expected_agreement, 0.5))
-        found[row] = replace(known, certificate=proof, points=None if points < 0 else points)
+        found[row] = known
+        if (listing := answer.listing) is not None and (points := int(listing.points[row])) >= 0:
+            proof = _certificate(float(listing.sure[row]), max(config.min_expected_agreement, 0.5))
+            found[row] = replace(known, certificate=proof, points=points)
     return found
 
 
-def _certificate(points: int, sure: float, floor: float) -> Certificate:
-    """How sure it is that a record has no answer; points: what it may become, sure: the most that is expected of what
-    was not asked"""
-    if points < 0 or sure >= floor:
+def _certificate(sure: float, floor: float) -> Certificate:
+    """How sure it is that a record has no answer, whose possibilities were listed; sure: the most that is expected of
+    what was not asked"""
+    if sure >= floor:
         return Certificate.NOT_FOUND
     return Certificate.PROVEN if sure == 0.0 else Certificate.EXCLUDED_BY_SURROGATE
 

@@ -166,7 +166,7 @@ def _best_answer(
     if ensemble is None:
         return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
     verified = verify(model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds)
-    listing = verify_all(model, verified, target, feasible)
+    listing = None if verified.found.all() else verify_all(model, verified, target, feasible)
     changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
     more = ~(verified.agreement <= known + TOLERANCE)
     better = changed & np.where(verified.queries > 0, more, _expects_more(verified.best, own))
@@ -200,7 +200,9 @@ def _expected_answer(
         chosen = chosen.replace_rows(rows, found)
     good = own.already | (_changed(chosen, feasible) & _expects_more(chosen, own) & expects_enough(chosen, floor))
     open_to = np.flatnonzero(~good)
-    chosen, listing = best_of_all(model, open_to, target, feasible, chosen, weight, max(floor, 0.5))
+    listing = None
+    if len(open_to):
+        chosen, listing = best_of_all(model, open_to, target, feasible, chosen, weight, max(floor, 0.5))
     changed = _changed(chosen, feasible)
     return Answer(chosen, None, queries, changed, changed & _expects_more(chosen, own), changed, listing)
 

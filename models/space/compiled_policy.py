@@ -111,11 +111,6 @@ class CompiledPolicy:
     groups: Groups
 
     @cached_property
-    def says_anything(self) -> bool:
-        """Whether it says more than the schema does"""
-        return bool(self.policy.features or self.policy.rules or len(self.numbers.places))
-
-    @cached_property
     def derived(self) -> Places:
         """(D,) what formulas compute"""
         return np.array([formula.feature for formula in self.formulas], dtype=np.intp)

@@ -33,12 +33,13 @@ def prepare(
     from others
     """
     _check_directions(schema, constraints)
-    compiled = compile_policy(schema, policy, smallest_changes(schema))
-    frozen = frozenset(schema.names) - generated_features - compiled.follow
-    constraints = replace(constraints, immutable=constraints.immutable | frozen)
-    base, errors = compile_each(compiled.schema, constraints, records)
-    feasible = base
-    if compiled.says_anything:
+    frozen, smallest = frozenset(schema.names) - generated_features, smallest_changes(schema)
+    if not (policy.features or policy.rules or smallest):
+        feasible, errors = compile_each(schema, replace(constraints, immutable=constraints.immutable | frozen), records)
+    else:
+        compiled = compile_policy(schema, policy, smallest)
+        immutable = constraints.immutable | (frozen - compiled.follow)
+        base, errors = compile_each(compiled.schema, replace(constraints, immutable=immutable), records)
         actions, more = bind(compiled, base, constraints.levers, constraints.months)
         errors = [error or other for error, other in zip(errors, more, strict=True)]
         weights = base.hardness() * compiled.weights

@@ -75,6 +75,18 @@ class House:
         ways = [row for row, one in enumerate(found) if one["counterfactuals"] and one["status"] in ("robust", "valid")]
         return self.refused[-12:][ways[0]]
 
+    def hopeless(self) -> dict[str, Value]:
+        """An applicant whom the models refuse as things are."""
+        body = {
+            "model": MODEL,
+            "records": self.refused[:12],
+            "target": APPROVED,
+            "constraints": {"immutable": list(self.refused[0])},
+            "robustness": {"max_queries": 10},
+        }
+        found = self.client.post("/explain", json=body).json()["explanations"]
+        return next(self.refused[row] for row, one in enumerate(found) if one["status"] == "infeasible")
+
     def start_job(self) -> HeldJob:
         """A job in the hands of a trainer, which is the test."""
         job_id, now, tenant_id = uuid4(), utc_now(), self.lender.tenant_id

@@ -84,7 +84,7 @@ def test_why_not_is_told_where_there_is_no_way(page: Page, house: House) -> None
 @pytest.mark.parametrize("queries", ["0", "10"])
 def test_where_everything_is_frozen_no_way_is_told(page: Page, house: House, queries: str) -> None:
     page.goto("/explain")
-    fill_in(page, dict(house.refused[2]))
+    fill_in(page, house.hopeless())
     for box in page.locator("[data-change]").all():
         box.uncheck()
     page.get_by_label("How sure?").select_option(queries)
