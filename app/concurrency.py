@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anyio import to_thread
 from fastapi import Request
 
 from app.errors import AuthenticationError, DeadlineError, OverloadedError
@@ -156,9 +155,25 @@ class SharedThreads:
         begun.add_done_callback(release)
         return await asyncio.wrap_future(begun)
 
+    def share(self, tenant_id: int) -> "ThreadShare":
+        """The threads as one tenant has them."""
+        return ThreadShare(self, tenant_id)
+
     def close(self) -> None:
         """Begin nothing more; what runs ends by itself."""
         self._threads.shutdown(wait=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadShare:
+    """One tenant's share of threads."""
+
+    threads: SharedThreads
+    tenant_id: int
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns."""
+        return await self.threads.run(self.tenant_id, work)
 
 
 CHECK_SECONDS = 2.0
@@ -189,16 +204,17 @@ class StreamLimit:
 class StillAuthorised:
     """Whether a caller who was known when a stream began still is: looked up again every CHECK_SECONDS."""
 
-    def __init__(self, identify: Callable[[], object]) -> None:
+    def __init__(self, identify: Callable[[], object], threads: ThreadShare) -> None:
         """`identify` blocks, and raises AuthenticationError for whom it does not know."""
         self._identify = identify
+        self._threads = threads
         self._looked = time.monotonic()
 
     async def holds(self) -> bool:
         if time.monotonic() - self._looked < CHECK_SECONDS:
             return True
         try:
-            await to_thread.run_sync(self._identify)
+            await self._threads.run(self._identify)
         except AuthenticationError:
             return False
         self._looked = time.monotonic()

@@ -24,8 +24,8 @@ from app.settings import Settings
 from app.train.queue import TrainingQueue
 
 TABLES_AT_ONCE = 2
-EXPORTS_AT_ONCE = 4
-"""Ledgers whose next part is made at the same time."""
+STREAM_THREADS = 4
+"""Of all live streams and exports: a crowd of listeners or readers is served slowly, and holds up nobody else."""
 UPLOADS_EACH = 8
 """Uploads of one tenant that are received or wait at the same time."""
 HANDLER_THREADS = 40
@@ -55,7 +55,7 @@ class Resources:
     uploads: StreamLimit = field(repr=False)
     tables: SharedThreads = field(repr=False)
     """Tables that are read at the same time: each takes several times its size in memory."""
-    exports: SharedThreads = field(repr=False)
+    stream_threads: SharedThreads = field(repr=False)
     handler_room: FairRoom = field(repr=False)
     """Hold a place while a thread of the handlers is held or waited for: whoever waits for it holds no thread."""
     health_threads: CapacityLimiter = field(repr=False)
@@ -68,7 +68,7 @@ class Resources:
         await to_thread.run_sync(self.keys.write_uses)
         self.ensembles.close()
         self.tables.close()
-        self.exports.close()
+        self.stream_threads.close()
 
 
 def gather(
@@ -103,7 +103,7 @@ def gather(
         streams=StreamLimit(settings.max_streams),
         uploads=StreamLimit(UPLOADS_EACH, "uploads are under way"),
         tables=SharedThreads(TABLES_AT_ONCE),
-        exports=SharedThreads(EXPORTS_AT_ONCE),
+        stream_threads=SharedThreads(STREAM_THREADS),
         handler_room=FairRoom(HANDLER_THREADS),
         health_threads=CapacityLimiter(HEALTH_THREADS),
     )

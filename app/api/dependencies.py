@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.auth import principals
 from app.auth.principals import RANK, Principal
-from app.concurrency import StillAuthorised, StreamLimit
+from app.concurrency import StillAuthorised, StreamLimit, ThreadShare
 from app.db.engine import Database
 from app.db.paging import DEFAULT_LIMIT, MOST_ITEMS, PageOrder, RowPage
 from app.db.tables import Role, utc_now
@@ -267,19 +267,16 @@ class LiveStream(EventSourceResponse):
 
 
 class Download(StreamingResponse):
-    """A file that is made in parts while it is sent; it counts as one of the tenant's streams.
-
-    The parts are made by few threads, in turns: a crowd of readers is served slowly, and holds up nobody else.
-    """
+    """A file that is made in parts while it is sent; it counts as one of the tenant's streams."""
 
     def __init__(self, parts: Iterator[str], resources: Resources, tenant_id: int, media_type: str) -> None:
         super().__init__(self._made(parts), media_type=media_type)
-        self._threads = resources.exports
+        self._threads = resources.stream_threads.share(tenant_id)
         self._limit = resources.streams
         self._tenant_id = tenant_id
 
     async def _made(self, parts: Iterator[str]) -> AsyncIterator[str]:
-        while (made := await self._threads.run(self._tenant_id, partial(next, parts, None))) is not None:
+        while (made := await self._threads.run(partial(next, parts, None))) is not None:
             yield made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -287,9 +284,9 @@ class Download(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def still_authorised(request: Request) -> StillAuthorised:
+def still_authorised(request: Request, threads: ThreadShare) -> StillAuthorised:
     """Asks again and again whether the request's key, or its session, still holds."""
-    return StillAuthorised(partial(identify, request))
+    return StillAuthorised(partial(identify, request), threads)
 
 
 Item = TypeVar("Item", bound=BaseModel)

@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.problems import answer_error
@@ -84,6 +85,8 @@ def _too_large(size: str, limit: int) -> str:
 
 SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 QUIET = frozenset({"/livez", "/readyz", "/v2/health/live", "/v2/health/ready", "/metrics"})
+HUNG_UP = 499
+"""How requests are counted that ended before they were whole; others use it for that as well."""
 logger = structlog.get_logger("recourse.request")
 
 
@@ -116,6 +119,8 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, send_on)
+        except ClientDisconnect:
+            status = HUNG_UP
         # The outermost place: whatever nobody answered for is logged here and told as a problem.
         except Exception as error:
             logger.error("failed", request_id=request_id, path=_template(scope), exc_info=error)

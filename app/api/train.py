@@ -156,7 +156,8 @@ async def events(
     """The job's events as they happen. A stream that broke off goes on with the header Last-Event-ID."""
     database, tenant_id = resources.database, caller.tenant_id
     await to_thread.run_sync(service.show_job, database, tenant_id, job_id)
-    found = service.follow(database, tenant_id, job_id, last, still_authorised(request))
+    threads = resources.stream_threads.share(tenant_id)
+    found = service.follow(database, threads, job_id, last, still_authorised(request, threads))
     return LiveStream(_told(found), resources.streams, tenant_id)
 
 

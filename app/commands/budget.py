@@ -15,7 +15,7 @@ from app.auth.queries import find_tenant, list_tenants
 from app.commands.operate import opened
 from app.db.engine import Database, allow_time
 from app.db.ledger_tables import Period
-from app.db.tables import OPERATOR, AnyRow, utc_now
+from app.db.tables import OPERATOR, OPERATOR_NAME, AnyRow, utc_now
 from app.ensembles import bindings, directory, service
 from app.errors import NotFoundError, UnknownBudgetError
 from app.fields import NAME_PATTERN
@@ -24,6 +24,7 @@ from app.ledger.balance import MOST_MAKER, MOST_REASON, Correction
 from app.ledger.chain import ChainKey
 from app.ledger.chain_check import ChainEnd, anchor_budget
 from app.ledger.ledger import Ledger
+from models.errors import ConfigError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Query budgets and their ledger.")
 endpoints = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -152,6 +153,8 @@ def bind(
     if not re.fullmatch(NAME_PATTERN, name):
         raise typer.BadParameter("use letters, digits, dots, dashes and underscores, 100 at most", param_hint="NAME")
     with opened() as (_, database), database.writing() as connection:
+        if OPERATOR_NAME in tenants:
+            raise ConfigError(f"{OPERATOR_NAME} asks no endpoint: name lenders, see `recourse tenant list`")
         service.bind_endpoint(connection, name, url, [_tenant(connection, tenant) for tenant in tenants])
         closed = bindings.shut_out(connection)
         names = {row.id: row.name for row in list_tenants(connection, utc_now())}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from anyio import sleep, to_thread
+from anyio import sleep
 from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -16,7 +16,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from app.api.budgets import EntryAnswer, Moment
 from app.api.dependencies import Caller, DatabaseDep, KeyedRoute, LedgerDep, LiveStream, ResourcesDep, still_authorised
 from app.api.problems import Refusals
-from app.concurrency import StillAuthorised
+from app.concurrency import StillAuthorised, ThreadShare
 from app.db.engine import Database
 from app.db.ledger_tables import EntryType
 from app.db.paging import MOST_ITEMS, PageOrder
@@ -113,13 +113,16 @@ def show_ledger(
 @router.get("/budget-events")
 async def follow_budgets(caller: Caller, resources: ResourcesDep, request: Request) -> EventSourceResponse:
     """The budgets whenever one of them has changed."""
-    changes = _changes(resources, caller.tenant_id, still_authorised(request))
+    threads = resources.stream_threads.share(caller.tenant_id)
+    changes = _changes(resources, threads, still_authorised(request, threads))
     return LiveStream(changes, resources.streams, caller.tenant_id)
 
 
-async def _changes(resources: Resources, tenant_id: int, authorised: StillAuthorised) -> AsyncIterator[ServerSentEvent]:
+async def _changes(
+    resources: Resources, threads: ThreadShare, authorised: StillAuthorised
+) -> AsyncIterator[ServerSentEvent]:
     def read() -> bytes:
-        found, _ = list_budgets(resources.database, resources.ledger, tenant_id, PageOrder(MOST_ITEMS))
+        found, _ = list_budgets(resources.database, resources.ledger, threads.tenant_id, PageOrder(MOST_ITEMS))
         shown = [
             {
                 "ensemble": one.ensemble,
@@ -134,7 +137,7 @@ async def _changes(resources: Resources, tenant_id: int, authorised: StillAuthor
 
     last = b""
     while await authorised.holds():
-        now = await to_thread.run_sync(read)
+        now = await threads.run(read)
         if now != last:
             last = now
             yield ServerSentEvent(now.decode(), event="budgets")

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
 
-from anyio import sleep, to_thread
+from anyio import sleep
 from sqlalchemy import Connection
 
 from app.artifacts import ArtifactStore
 from app.auth.queries import lock_tenant
-from app.concurrency import StillAuthorised
+from app.concurrency import StillAuthorised, ThreadShare
 from app.datasets import service
 from app.db.engine import Database
 from app.db.ledger_tables import State
@@ -230,18 +230,20 @@ def show_job(database: Database, tenant_id: int, job_id: UUID) -> AnyRow:
 
 
 async def follow(
-    database: Database, tenant_id: int, job_id: UUID, after: int, authorised: StillAuthorised
+    database: Database, threads: ThreadShare, job_id: UUID, after: int, authorised: StillAuthorised
 ) -> AsyncIterator[AnyRow]:
     """The events behind `after`, then new ones as they come, until all are told or the caller may listen no more."""
 
-    def read(last: int) -> tuple[list[AnyRow], bool]:
+    tenant_id = threads.tenant_id
+
+    def read() -> tuple[list[AnyRow], bool]:
         # One state of the database: whoever sees the job ended also sees its last event.
         with database.reading() as connection:
             row = jobs.find_job(connection, tenant_id, job_id)
-            return jobs.events_after(connection, tenant_id, job_id, last), row is None or row.state in FINISHED
+            return jobs.events_after(connection, tenant_id, job_id, after), row is None or row.state in FINISHED
 
     while await authorised.holds():
-        events, ended = await to_thread.run_sync(read, after)
+        events, ended = await threads.run(read)
         for event in events:
             after = event.id
             yield event

@@ -3,28 +3,25 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from benchmarks.quality.cache import TrainingCache
 from benchmarks.quality.run import config_for
 from benchmarks.quality.summary import Job
 from benchmarks.store import Places
-from models.arrays import Records, Targets
 from models.config import Config, EvaluationConfig, SearchConfig
 from models.datasets import load
 from models.datasets.dataset import Splits, split_dataset
 from models.ensemble.local import LocalEnsemble
 from models.ensemble.recipes import MEMBER_NAMES, Mode
-from models.evaluation.evaluation import PUBLISHED, Cases, OutlierDetectors, choose_cases, fit_detectors
+from models.evaluation.evaluation import PUBLISHED, Cases, OutlierDetectors, choose_cases, firm_cases, fit_detectors
 from models.model import RecourseModel
 from models.search.frontier import cost_weight_within
-from models.search.scoring import score_points
 from models.space.encoding import Encoder
 
 BUDGET_SHARE = 0.985
 """The dial is set to this share of the cost that is to be met: the test records may cost a little more."""
-WEIGHT_CASES, LEAST_CASES = 300, 20
+WEIGHT_CASES = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +106,6 @@ class Bench:
         wanted = budget if budget is not None else None if published is None else published.cost
         if wanted is None:
             return SearchConfig(seed=self.seed)
-        records, target = self._dial_cases(model)
-        price = cost_weight_within(model, records, target, BUDGET_SHARE * wanted, self.seed)
+        cases = firm_cases(model, self.study.validation, len(self.settings.members), WEIGHT_CASES, self.seed)
+        price = cost_weight_within(model, cases.records, cases.target, BUDGET_SHARE * wanted, self.seed)
         return SearchConfig(cost_weight=price, min_expected_agreement=0.0, seed=self.seed)
-
-    def _dial_cases(self, model: RecourseModel) -> tuple[Records, Targets]:
-        """Records (n, F) of the validation split and their targets (n,); all where too few are firm"""
-        random, split = np.random.default_rng(self.seed), self.study.validation
-        classes = len(model.classes)
-        target = (split.labels + random.integers(1, classes, size=len(split))) % classes
-        doubt = score_points(model, self.encoder.encode(split.records), target).agreement
-        order = random.permutation(len(split))
-        firm = order[doubt[order] < 1 / len(self.settings.members)]
-        rows = (firm if len(firm) >= LEAST_CASES else order)[:WEIGHT_CASES]
-        return split.records[rows], target[rows]

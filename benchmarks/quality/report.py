@@ -36,10 +36,10 @@ _PAPER = f"""
 ## Surrogate alone, beside the paper
 
 No query at explanation time. The cost weight is set on up to {PROTOCOL.weight_records} records of the validation split,
-chosen as the test records are: the models are asked which of them they all classify correctly. That is tuning, as a
-search over a grid is, and not among the 480 queries of the training; nothing is learned from it but the weight. So
-answers cost what the paper's do, less {PROTOCOL.standard_errors:g} standard error of that mean (other records may
-cost more), and less still where the surrogate already expects {FrontierConfig().enough} of the votes.
+those of which the surrogate expects less than one model to say the target: nobody is asked, and the queries of the
+training are all that there are. So answers cost what the paper's do, less {PROTOCOL.standard_errors:g} standard error
+of that mean (other records may cost more), and less still where the surrogate already expects
+{FrontierConfig().enough} of the votes.
 *Beats*: at least the paper's validity at no higher cost. *Matches*: so, with one standard deviation granted. The last
 figure is read off the frontier of the first 500 test records, between two settings of the dial, at exactly the paper's
 cost: what the method reaches where no margin is left for the dial; no verdict hangs on it.

@@ -46,6 +46,12 @@ def infer_schema(
 
     for_advice: answers are given to people, so they change MOST_CHANGES features at the most, and no number by less
     than SMALLEST_SHARE of its interquartile range, unless an override says otherwise
+
+    >>> few = pd.DataFrame({"income": [2000, 2100, 3500], "sex": ["f", "m", "f"], "paid": ["no", "yes", "yes"]})
+    >>> frame = pd.concat([few] * 20, ignore_index=True)
+    >>> schema = infer_schema(frame, label="paid")
+    >>> [(feature.name, feature.kind.value, feature.protected) for feature in schema.features], schema.classes
+    ([('income', 'integer', False), ('sex', 'categorical', True)], ('no', 'yes'))
     """
     _check_shape(frame, label)
     table = override_table(overrides or {})

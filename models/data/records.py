@@ -134,7 +134,14 @@ def columns_text(names: Sequence[str]) -> str:
 
 
 def check_record(schema: Schema, record: Mapping[str, object]) -> Records:
-    """One record by feature name -> its row of the record matrix (1, F); RecordError with all that is wrong with it."""
+    """One record by feature name -> its row of the record matrix (1, F); RecordError with all that is wrong with it.
+
+    >>> income = Feature("income", FeatureKind.NUMERIC, lower=0, upper=9000)
+    >>> home = Feature("home", FeatureKind.CATEGORICAL, categories=("rent", "own"))
+    >>> schema = Schema((income, home), "approved", ("no", "yes"))
+    >>> check_record(schema, {"income": 2100, "home": "own"})
+    array([[2.1e+03, 1.0e+00]])
+    """
     row, faults, missing = np.empty((1, len(schema.features))), list[str](), list[str]()
     for position, feature in enumerate(schema.features):
         parsed = parse_value(feature, record[feature.name]) if feature.name in record else math.nan

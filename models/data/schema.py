@@ -268,7 +268,13 @@ class Schema:
         return self.names.index(name)
 
     def with_overrides(self, overrides: Mapping[str, object]) -> "Schema":
-        """This schema with what the user says of it, as in {"features": {"age": {"direction": "up", "upper": 99}}}."""
+        """This schema with what the user says of it.
+
+        >>> age = Feature("age", FeatureKind.INTEGER, lower=18, upper=80)
+        >>> schema = Schema((age,), "approved", ("no", "yes"))
+        >>> schema.with_overrides({"features": {"age": {"direction": "up", "upper": 99}}}).features[0].upper
+        99.0
+        """
         changed = list(self.features)
         for name, changes in override_table(overrides).items():
             position = self.index(name)

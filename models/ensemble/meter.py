@@ -19,6 +19,14 @@ class QueryMeter:
     A query is one record scored by the ensemble. The same record (equal values, NaN equal to NaN) is paid for once,
     within a call and between calls. A call that would pass the limit is refused before a single record of it is asked.
     A call that fails after it was let through counts: the black box may have answered.
+
+    >>> class Scorecard:
+    ...     member_names, classes = ("card",), ("no", "yes")
+    ...     def predict_proba(self, records):
+    ...         return np.array([[[0.3, 0.7]] * len(records)])
+    >>> meter = QueryMeter(Scorecard(), limit=5)
+    >>> meter.predict_proba(np.array([[1.0], [2.0], [1.0]])).shape, meter.spent
+    ((1, 3, 2), 2)
     """
 
     def __init__(self, ensemble: Ensemble, limit: int) -> None:

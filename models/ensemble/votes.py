@@ -27,7 +27,12 @@ def votes(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDAr
 
 
 def agreement(probabilities: NDArray[np.float64], target: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of all members who name the target: (m, n, K), (n,) -> (n,). One that is silent has not agreed."""
+    """The share of all members who name the target: (m, n, K), (n,) -> (n,). One that is silent has not agreed.
+
+    >>> probabilities = np.array([[[0.2, 0.8]], [[0.6, 0.4]], [[np.nan, np.nan]]])
+    >>> agreement(probabilities, np.array([1])).round(2)
+    array([0.33])
+    """
     share: NDArray[np.float64] = votes(probabilities, target).mean(axis=0)
     return share
 

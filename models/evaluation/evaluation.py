@@ -27,10 +27,14 @@ from ..model import RecourseModel
 from ..search.answers import Explanation
 from ..search.frontier import cost_weight_within
 from ..search.local_search import count_changes
+from ..search.scoring import score_points
 from ..search.search import explain
 from ..space.encoding import Encoder, cost
 from .oracle import oracle
 from .survival import Group, survival
+
+LEAST_CASES = 20
+"""With fewer records of which the surrogate is firm, all set the cost weight."""
 
 Method: TypeAlias = Literal["densityflow", "densityflow-verified", "oracle"]
 
@@ -105,7 +109,7 @@ def evaluate(
     cases = choose_cases(ensemble, splits.test, config.records, config.seed)
     detectors = fit_detectors(model.encoder.encode(splits.training.records), config)
     judge = _Judge(model, ensemble, detectors, train_seconds)
-    free = _free_search(model, ensemble, splits.validation, config)
+    free = _free_search(model, len(ensemble.member_names), splits.validation, config)
     verified = SearchConfig(max_queries=config.max_queries, min_agreement=1.0, seed=config.seed)
     few = cases.first(config.oracle_records)
     found = (
@@ -140,13 +144,25 @@ def choose_cases(ensemble: Ensemble, test: Labelled, count: int, seed: int) -> C
     return Cases(test.records[rows], (test.labels[rows] + random.integers(1, classes, size=len(rows))) % classes)
 
 
-def _free_search(
-    model: RecourseModel, ensemble: Ensemble, validation: Labelled, config: EvaluationConfig
-) -> SearchConfig:
-    """Search without a query; with a budget the cost weight alone decides, and the validation split sets it."""
+def firm_cases(model: RecourseModel, split: Labelled, members: int, count: int, seed: int) -> Cases:
+    """As `choose_cases`, without a query: the surrogate expects less than one of so many models to say the target
+
+    All records where that holds for too few.
+    """
+    random, classes = np.random.default_rng(seed), len(model.classes)
+    target = (split.labels + random.integers(1, classes, size=len(split))) % classes
+    expected = score_points(model, model.encoder.encode(split.records), target).agreement
+    order = random.permutation(len(split))
+    firm = order[expected[order] < 1 / members]
+    rows = (firm if len(firm) >= LEAST_CASES else order)[:count]
+    return Cases(split.records[rows], target[rows])
+
+
+def _free_search(model: RecourseModel, members: int, validation: Labelled, config: EvaluationConfig) -> SearchConfig:
+    """Search without a query; with a budget the cost weight alone decides, and it is set without a query as well."""
     if config.cost_budget is None:
         return SearchConfig(seed=config.seed)
-    cases = choose_cases(ensemble, validation, config.weight_records, config.seed)
+    cases = firm_cases(model, validation, members, config.weight_records, config.seed)
     price = cost_weight_within(
         model, cases.records, cases.target, config.cost_budget, config.seed, config.standard_errors
     )

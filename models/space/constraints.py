@@ -177,7 +177,16 @@ class Constraints:
 
 
 def compile_constraints(schema: Schema, constraints: Constraints, origin: Records) -> FeasibleSet:
-    """What the records origin (n, F) may become; ConstraintError for the first that has no allowed value left."""
+    """What the records origin (n, F) may become; ConstraintError for the first that has no allowed value left.
+
+    >>> from ..data.schema import Feature, FeatureKind
+    >>> age, savings = (Feature(name, FeatureKind.NUMERIC, lower=0, upper=9000) for name in ("age", "savings"))
+    >>> schema = Schema((age, savings), "approved", ("no", "yes"))
+    >>> asked = Constraints(immutable=frozenset({"age"}), ranges={"savings": (None, 500.0)})
+    >>> feasible = compile_constraints(schema, asked, np.array([[44.0, 200.0]]))
+    >>> feasible.lower, feasible.upper
+    (array([[44.,  0.]]), array([[ 44., 500.]]))
+    """
     feasible, errors = compile_each(schema, constraints, origin)
     for error in errors:
         if error is not None:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from threading import Event
@@ -16,7 +16,7 @@ from app.db.engine import Database
 from app.db.ledger_tables import Account, EntryType, LedgerEntry
 from app.db.tables import Role, utc_now
 from app.ensembles import service as ensembles
-from app.resources import EXPORTS_AT_ONCE
+from app.resources import STREAM_THREADS
 from tests.app.api.conftest import Service
 from tests.app.api.rows import add_ensemble, add_job
 from tests.patience import BOUND, wait_until
@@ -160,4 +160,22 @@ def test_a_crowd_of_readers_holds_few_threads(service: Service, monkeypatch: pyt
         finally:
             go.set()
         assert {answer.result().text for answer in answers} == {"id\n"}
-    assert most <= EXPORTS_AT_ONCE // 2
+    assert most <= STREAM_THREADS // 2
+
+
+def test_live_streams_are_read_by_the_same_threads(
+    service: Service, paths: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = service.resources.stream_threads
+    used, run = list[int](), threads.run
+
+    async def noted(tenant_id: int, work: Callable[[], object]) -> object:
+        used.append(tenant_id)
+        return await run(tenant_id, work)
+
+    monkeypatch.setattr(threads, "run", noted)
+    monkeypatch.setattr(concurrency, "CHECK_SECONDS", 0.0)
+    for path in paths:
+        with listening(service.viewer, path):
+            assert set(used) == {service.tenant_id} and len(used) >= 2, path
+        used.clear()

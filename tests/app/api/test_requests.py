@@ -14,7 +14,7 @@ from app.db.tables import Role
 from app.main import create_app
 from tests.app.api.conftest import Service
 from tests.fakes.service import Bell, SilentExplainer
-from tests.patience import BOUND
+from tests.patience import BOUND, wait_until
 
 
 def problem(answer: httpx.Response) -> str:
@@ -170,6 +170,18 @@ def test_a_body_of_one_who_may_not_is_not_read(service: Service, path: str) -> N
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.keys[Role.VIEWER]}\r\n"
         client.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 90000\r\n\r\n".encode())
         assert client.recv(12) == b"HTTP/1.1 403"
+
+
+def test_who_hangs_up_in_the_middle_of_a_body_is_no_fault(service: Service) -> None:
+    """Each was an error with its traceback: a crowd of them filled the log."""
+    with capture_logs() as lines, socket_to(service) as client:
+        head = f"POST /explain HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.keys[Role.CLIENT]}\r\n"
+        client.sendall(f"{head}X-Request-ID: gone\r\nContent-Length: 90000\r\n\r\n".encode() + b"{")
+        wait_until(lambda: service.resources.keys.remembered(service.keys[Role.CLIENT]))
+        client.close()
+        wait_until(lambda: any(line.get("request_id") == "gone" for line in lines))
+    told = [(line["log_level"], line["event"], line["status"]) for line in lines if line.get("request_id") == "gone"]
+    assert told == [("info", "request", 499)]
 
 
 @pytest.mark.parametrize("route", ["/train", "/explain", "/keys", "/v1/models/m:explain"])

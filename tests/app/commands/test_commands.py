@@ -131,6 +131,7 @@ def test_endpoints_are_bound_limited_listed_and_let_go(
         (("endpoint", "bind", "x", "https://gw.example/a", "lender"), "bound under another name"),
         (("endpoint", "bind", "x", "gw.example", "lender"), "use https"),
         (("endpoint", "bind", "x", "https://gw.example/a", "nobody"), "there is no tenant 'nobody'"),
+        (("endpoint", "bind", "x", "https://gw.example/a", "@operator"), "asks no endpoint"),
         (("key", "make", "@operator", "x"), "there is no tenant '@operator'"),
         (("tenant", "add", "@operator"), "the operator's own name"),
     ):

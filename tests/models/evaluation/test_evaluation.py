@@ -9,8 +9,17 @@ from models.config import EvaluationConfig, SearchConfig
 from models.data.records import check_record
 from models.datasets.dataset import Labelled
 from models.errors import ConfigError, DataError
-from models.evaluation.evaluation import Cases, Evaluation, answered_records, choose_cases, evaluate, fit_detectors
+from models.evaluation.evaluation import (
+    Cases,
+    Evaluation,
+    answered_records,
+    choose_cases,
+    evaluate,
+    firm_cases,
+    fit_detectors,
+)
 from models.model import Calibration, RecourseModel
+from models.search.scoring import score_points
 from models.search.search import explain
 from models.space.encoding import Encoder, cost
 from tests.models.tiny import TINY, Scorecards, Task, random_model
@@ -125,10 +134,32 @@ def test_a_budget_sets_the_dial_where_the_validation_cases_just_meet_it(
     config = replace(CONFIG, cost_budget=budget, oracle_records=2, max_queries=1)
     price = evaluate(tiny_model, ensemble, splits, config).qualities[0].price
     assert price is not None
-    # The validation split in the place of the test split, all of its cases: what the dial was set on.
-    cases = choose_cases(ensemble, splits.validation, 500, CONFIG.seed)
+    cases = firm_cases(tiny_model, splits.validation, 3, 500, CONFIG.seed)
     kept, dear = (mean_cost(tiny_model, cases, weight) for weight in (price, price / 1.3))
     assert EvaluationConfig().standard_errors > 0 and kept < budget < dear
+
+
+def test_setting_the_dial_asks_the_models_nothing(loans_task: Task, tiny_model: RecourseModel) -> None:
+    lender, splits = alike(loans_task.encoder), relabelled(alike(loans_task.encoder), loans_task)
+    config = replace(CONFIG, records=5, cost_budget=budget_of(tiny_model), oracle_records=1, max_queries=1)
+    evaluate(tiny_model, lender, splits, config)
+    asked = {record.tobytes() for records in lender.asked for record in records}
+    heard = [[record.tobytes() in asked for record in part.records] for part in (splits.test, splits.validation)]
+    assert any(heard[0]) and not any(heard[1])
+
+
+def test_firm_cases_are_those_of_which_the_surrogate_expects_less_than_one_model_to_say_the_target(
+    loans_task: Task, tiny_model: RecourseModel
+) -> None:
+    validation, members = loans_task.validation, 2
+    cases = firm_cases(tiny_model, validation, members, 500, seed=1)
+    expected = score_points(tiny_model, tiny_model.encoder.encode(validation.records), 1 - validation.labels).agreement
+    firm = validation.records[expected < 1 / members]
+    assert 20 <= len(firm) < len(validation)
+    assert {record.tobytes() for record in cases.records} == {record.tobytes() for record in firm}
+    few = firm_cases(tiny_model, validation, members, 3, seed=1)
+    assert len(few) == 3 and np.array_equal(few.records, cases.records[:3], equal_nan=True)
+    assert len(firm_cases(tiny_model, validation, 1000, 500, seed=1)) == len(validation)
 
 
 def mean_cost(model: RecourseModel, cases: Cases, cost_weight: float) -> float:

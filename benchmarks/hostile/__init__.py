@@ -1,0 +1,1 @@
+"""What the service does for everybody else while somebody attacks it."""
