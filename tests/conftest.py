@@ -6,12 +6,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from app.cli import WORKER_EXTRA
 from tests.patience import PATIENCE
 
-settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
+# How fast examples are drawn depends on how busy the machine is: that is no fault of the code.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("suite")
 
 SLOW = (
