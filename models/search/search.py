@@ -165,7 +165,8 @@ def _best_answer(
     """The best answer (n, 1) within the constraints; with an ensemble, at most limit (n,) queries each"""
     if ensemble is None:
         return _expected_answer(model, candidates, gradients, target, feasible, own, config, np.zeros_like(limit))
-    verified = verify(model, candidates, target, feasible, ensemble, config.min_agreement, limit, config.polish_rounds)
+    asked, rounds = own.queries > 0, config.polish_rounds
+    verified = verify(model, candidates, target, feasible, ensemble, config.min_agreement, limit, rounds, asked)
     listing = None if verified.found.all() else verify_all(model, verified, target, feasible)
     changed, known = _changed(verified.best, feasible), np.fmax(own.agreement, verified.unchanged)
     more = ~(verified.agreement <= known + TOLERANCE)

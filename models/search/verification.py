@@ -33,11 +33,13 @@ def verify(
     wanted: float,
     limit: NDArray[np.intp],
     rounds: int,
+    known: NDArray[np.bool_] | None = None,
 ) -> "Verification":
     """Of candidates (n, c) and what local search in `rounds` makes of them: the first found to have the agreement
     `wanted`, or the one that came nearest to it; at most limit (n,) queries a record
 
-    Where nothing may be asked, the answer at the first cost weight of the path.
+    Where nothing may be asked, the answer at the first cost weight of the path. known (n,): whose record as it is was
+    asked about already.
     """
     config, everyone = model.config.search.verification, np.arange(len(target))
 
@@ -49,6 +51,8 @@ def verify(
 
     first = answer(everyone, config.cost_weights[0])
     search = Verification(first, target, feasible, ensemble, wanted, limit)
+    if known is not None:
+        search.know_origins(np.flatnonzero(known))
     search.ask(np.flatnonzero(search.open), first.take_rows(np.flatnonzero(search.open)))
     for weight in config.cost_weights[1:]:
         rows = np.flatnonzero(search.open)
@@ -107,6 +111,11 @@ class Verification:
     def open(self) -> NDArray[np.bool_]:
         """Which records still lack an answer that holds, and may ask on (n,)"""
         return ~self.found & (self.queries < self.limit)
+
+    def know_origins(self, rows: NDArray[np.intp]) -> None:
+        """What the ensemble says of the records of `rows` (r,) as they are is known: they are not asked about again."""
+        for row in rows.tolist():
+            self._asked[row].add(self.feasible.origin[row].tobytes())
 
     def heard(self, row: int) -> set[bytes]:
         """The records that were asked about for a row, as bytes"""

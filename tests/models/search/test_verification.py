@@ -115,3 +115,14 @@ def test_what_half_of_the_models_accept_is_enough_where_half_is_asked_for(model:
     boxes = Boundary(lambda records: records[:, 0] >= 1, lambda records: records[:, 0] >= 99)
     answer = verified(model, candidates(model, (4.0, 0.0)), boxes, limit=9, wanted=0.5)
     assert answer.found.tolist() == [True] and answer.queries.tolist() == [1]
+
+
+def test_what_is_said_of_the_record_as_it_is_is_not_asked_again(model: RecourseModel) -> None:
+    """At the highest weight all changes go home; that record was asked about before."""
+    search = replace(model.config.search, verification=VerificationConfig(cost_weights=(2.0, 0.03), fallbacks=0))
+    dear = replace(model, config=replace(model.config, search=search))
+    some, limit = candidates(model, (4.0, 0.0)), np.array([9])
+    for known, asked in ((np.array([False]), 2), (np.array([True]), 1)):
+        boxes = beyond(5.0)
+        answer = verify(dear, some, YES, at_home(model), boxes, 1.0, limit, 30, known)
+        assert len(boxes.records) == asked and answer.found.tolist() == [True]
