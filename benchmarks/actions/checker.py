@@ -247,7 +247,7 @@ class Check:
         if feature["kind"] == "categorical":
             if new != expected:
                 yield f"{name} is {new}, not {expected}"
-        elif new is None or not multiple(new, feature["step"], 0.0) or off(new, expected, feature["step"]):
+        elif new is None or abs(new - nearest(expected, feature["step"])) > NOISE * feature["step"]:
             yield f"{name} is {new}, not {expected}"
 
     def formula(self, rule: Json, values: Json) -> Any:  # noqa: ANN401 - a number, a category or None
@@ -302,9 +302,10 @@ def multiple(value: float, step: float, offset: float) -> bool:
     return abs(steps - round(steps)) <= NOISE + 1e-12 * abs(steps)
 
 
-def off(value: float, expected: float, step: float) -> bool:
-    """Whether a multiple of the step is not the nearest one to a number."""
-    return abs(value - expected) > step * (0.5 + NOISE) + 1e-12 * abs(expected)
+def nearest(value: float, step: float) -> float:
+    """The nearest multiple of the step; the even one of two."""
+    inverse = round(1 / step)
+    return round(value * inverse) / inverse if abs(inverse * step - 1) < 1e-9 else round(value / step) * step
 
 
 WORD = re.compile(r"\s*(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|[^\W\d]\w*|`[^`]+`|[-+*/(),])")

@@ -21,7 +21,7 @@ from ..errors import ConstraintError
 from .compiled_policy import NOISE, CompiledPolicy
 from .constraints import join as join_feasible
 from .feasible import FeasibleSet
-from .rules import Columns, Flags, Groups, Implications, Inequalities, Places, differs
+from .rules import Codes, Columns, Flags, Groups, Implications, Inequalities, Places, differs
 
 LEVERS = (Lever.APPLICANT, Lever.LENDER, Lever.TIME)
 
@@ -162,6 +162,28 @@ class Actions:
         count = changed[self.policy.by_hand].sum(axis=0)
         return np.asarray(count + changed[self.policy.clock.places].any(axis=0), dtype=np.intp)
 
+    def options(self, row: int) -> tuple[list[tuple[int, Floats]], list[int]]:
+        """All that a row's applicant can choose from: the values of each feature that somebody moves, with the own
+        value, and the waits that differ. `complete` makes a record of a choice; a rule may still forbid it.
+        """
+        schema, found = self.policy.schema, list[tuple[int, Floats]]()
+        for j in np.flatnonzero(self.feasible.movable[row] & self.policy.by_hand):
+            own = self.origin[row, j]
+            if schema.features[j].is_categorical:
+                values = np.flatnonzero(self.feasible.levels[row, j]).astype(np.float64)
+            else:
+                step, offset = self.policy.steps_of[:, j]
+                ends = (self.feasible.lower[row, j], self.feasible.upper[row, j])
+                first, last = ((end - offset) / step for end in ends)
+                counts = np.arange(np.ceil(first - NOISE), np.floor(last + NOISE) + 1)
+                tried = np.repeat(self.origin[row][None, None], len(counts), axis=1)
+                tried[0, :, j] = Grid.of(schema.features[j].step).snap(counts * step + offset)
+                values = self.rows(np.array([row])).complete(tried)[0, :, j]
+            found.append((int(j), np.unique(np.append(values, own) if self.own_fits[row, j] else values)))
+        passing = self.passing[row, :, : self.horizon[row] + 1]
+        moves = np.flatnonzero((differs(passing[:, 1:], passing[:, :-1])).any(axis=0)) + 1
+        return found, [0, *moves.tolist()]
+
     def actions_of(self, row: int, record: Records) -> list[Action]:
         """What the applicant of a row has to do for a consistent record (F,): each change, then the wait."""
         compiled = self.policy
@@ -197,6 +219,17 @@ class Actions:
         """(F, n, 1)"""
         return np.ascontiguousarray(self.origin.T)[:, :, None]
 
+    @cached_property
+    def _holes(self) -> Codes:
+        """The codes of numbers that lie among what may be suggested of them"""
+        codes, numbers = self.policy.codes, self.policy.numbers
+        holes = list[int]()
+        for j, low, high in zip(numbers.places, self.low.T, self.high.T, strict=True):
+            own = codes.numbers[codes.places == j].T
+            if ((own >= low) & (own <= high)).any():
+                holes.append(int(j))
+        return codes.only(holes)
+
     def completed(self, records: Records, months: NDArray[np.intp] | None) -> tuple[Columns, list[Flags]]:
         """The columns, and for each formula where it cannot be computed (n, c)"""
         values = _columns_of(records)
@@ -225,7 +258,7 @@ class Actions:
         back |= (way < numbers.smallest[:, None, None] * (1 - NOISE)) & ~self.coded.T[:, :, None]
         back &= self.own_fits.T[numbers.places][:, :, None]
         values[numbers.places] = np.where(back | (here == own), own, snapped)
-        holes = self.policy.holes
+        holes = self._holes
         if len(holes.places):
             coded, mine = values[holes.places], self._own[holes.places]
             values[holes.places] = np.where(holes.found(coded), mine, coded)

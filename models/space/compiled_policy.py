@@ -127,16 +127,6 @@ class CompiledPolicy:
         return self.codes.only(self.clock.places)
 
     @cached_property
-    def holes(self) -> Codes:
-        """Of the numbers that somebody moves and whose codes lie among what may be suggested"""
-        codes, holes = self.codes, []
-        for j, lower, upper in zip(self.numbers.places, self.numbers.lower, self.numbers.upper, strict=True):
-            own = codes.numbers[codes.places == j]
-            if ((own >= lower) & (own <= upper)).any():
-                holes.append(int(j))
-        return codes.only(holes)
-
-    @cached_property
     def steps_of(self) -> Floats:
         """(2, F): the step and the offset of the values that may be suggested of each feature"""
         steps = np.array([(feature.step, 0.0) for feature in self.schema.features]).T.copy()

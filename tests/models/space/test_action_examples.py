@@ -46,7 +46,7 @@ OWN = {
 POLICY: dict[str, Any] = {
     "format": 1,
     "features": {
-        "term": {"lever": "lender", "grid": {"step": 6}},
+        "term": {"lever": "lender", "grid": {"step": 6}, "lower": 24},
         "loan": {"lever": ["lender", "applicant"], "move": "down", "smallest_change": 1000, "largest_share": 0.5},
         "income": {"move": "up", "largest_change": 5000},
         "score": {"codes": {"-7": "no account", "-9": "no record"}, "lower": 0, "leave_codes": True},
@@ -137,7 +137,8 @@ def test_levers_keep_advice_and_counter_offers_apart() -> None:
 def test_numbers_stay_on_grids_and_within_what_is_sensible() -> None:
     found = actions(("lender", "applicant"))
     assert completed(found, term=44) == {"term": 42} and completed(found, term=38) == {}
-    assert not allowed(found, term=44)
+    assert not allowed(found, term=44) and completed(found, term=12) == {"term": 24}
+    assert completed(actions(("lender",), term=7), term=11) == {"term": 12}  # below what is suggested already
     assert completed(found, loan=9500) == {} and not allowed(found, loan=9500, ratio=0.24)
     assert completed(found, loan=0) == {"loan": 5000, "ratio": 0.12}
     assert completed(found, income=90_000) == {"income": 45_000, "ratio": 0.22}

@@ -1,6 +1,7 @@
 """Action policies in compiled form agree with the checker that was written from their documentation alone."""
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.actions.random_policies import (
     random_schema,
 )
 from models.arrays import Records
+from models.data.grid import Grid
 from models.data.policy import Lever, Policy
 from models.data.policy_checks import policy_faults
 from models.data.records import from_records
@@ -105,6 +107,7 @@ class Problem:
 
 
 SEEDS = st.integers(0, 2**40)
+MOST_POINTS = 40_000
 
 
 @settings(max_examples=80)
@@ -182,3 +185,40 @@ def test_what_is_repaired_breaks_nothing(seed: int) -> None:
     for place in range(len(actions)):
         alone = repair(actions.rows(np.array([place])), tried[[place]][:, [1]])[0]
         np.testing.assert_array_equal(alone[0, 0], repaired[place, 1])
+
+
+def every_record(schema: Schema, own: Records) -> Records:
+    """own (F,) -> all records of grid values and own values (p, F)"""
+    values = []
+    for feature, mine in zip(schema.features, own, strict=True):
+        count = round((feature.upper - feature.lower) / feature.step) + 1
+        listed = Grid.of(feature.step).snap(np.array([feature.lower + k * feature.step for k in range(count)]))
+        values.append(np.unique(np.append(listed, mine)))
+    fits(math.prod(len(each) for each in values) <= MOST_POINTS)
+    return np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(own))
+
+
+def chosen_records(actions: Actions, row: int) -> Records:
+    """All that the options of a row lead to and that is allowed (p, F)"""
+    options, waits = actions.options(row)
+    picks = np.meshgrid(*[values for _, values in options], np.array(waits, dtype=np.float64), indexing="ij")
+    tried = np.repeat(actions.origin[[row]], picks[0].size, axis=0)
+    for (j, _), pick in zip(options, picks, strict=False):
+        tried[:, j] = pick.ravel()
+    alone = actions.rows(np.array([row]))
+    found, ok = alone.settle(tried[None], picks[-1].astype(np.intp).reshape(1, -1))
+    return np.unique(found[ok], axis=0)
+
+
+@settings(max_examples=25)
+@given(SEEDS)
+def test_the_options_lead_to_all_that_is_allowed(seed: int) -> None:
+    """No way is missed: of every record that there is, those that are allowed are those that the options lead to."""
+    random = np.random.default_rng(seed)
+    problem = Problem.of(seed, schema=random_schema(random, 3))
+    actions = problem.actions
+    for row in range(min(2, len(actions))):
+        everything = every_record(problem.schema, actions.origin[row])
+        allowed = actions.rows(np.array([row])).allowed(everything[None])[0]
+        expected = np.unique(everything[allowed], axis=0)
+        np.testing.assert_array_equal(chosen_records(actions, row), expected)
