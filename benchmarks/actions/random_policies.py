@@ -184,7 +184,7 @@ def some_values(feature: Feature, random: Generator, count: int) -> NDArray[np.f
 
 
 def random_candidates(schema: Schema, random: Generator, origin: Records, count: int) -> Records:
-    """origin (n, F) -> records that differ from it in a few features, near or far (n, count, F)"""
+    """origin (n, F) -> records that differ from it in a few features, near or far or missing (n, count, F)"""
     found = np.repeat(origin[:, None], count, axis=1)
     share = random.choice([0.2, 0.5, 1.0], found.shape[:2])
     for j, feature in enumerate(schema.features):
@@ -193,6 +193,8 @@ def random_candidates(schema: Schema, random: Generator, origin: Records, count:
             near = found[:, :, j] + random.integers(-8, 9, share.shape) * feature.step
             near = Grid.of(feature.step).snap(np.clip(near, feature.lower, feature.upper))
             values = np.where(np.isnan(near) | (random.random(share.shape) < 0.5), values, near)
+        if feature.nullable:
+            values = np.where(random.random(share.shape) < 0.1, np.nan, values)
         found[:, :, j] = np.where(random.random(share.shape) < share, values, found[:, :, j])
     return found
 

@@ -69,8 +69,7 @@ class Actions:
     low, high (n, P) between these lies what may be suggested of the numbers of `policy.numbers`
     coded     (n, P) whether the applicant's own value is a code
     horizon   (n,) the most months to wait
-    passing   (n, T, H + 1) what time makes of a number, by months
-    runs      (n, T) whether time moves it at all
+    passing   (n, T, H + 1) what time makes of a number, by months; the own value where it moves nothing
     excess    (n, R) by how much an inequality may be broken, because it is so already
     known     (n, D) what the formulas say of the records as they are
     """
@@ -85,7 +84,6 @@ class Actions:
     coded: Flags
     horizon: NDArray[np.intp]
     passing: Floats
-    runs: Flags
     excess: Floats
     known: Floats
 
@@ -154,35 +152,13 @@ class Actions:
     def months_of(self, records: Records) -> NDArray[np.intp]:
         """The least wait that makes consistent candidates what they are.   records (n, c, F) -> (n, c)"""
         columns = Columns(_columns_of(records), self._own, self.policy.codes)
-        return self._months(columns, self._running(columns))
+        return self._months(columns, self.policy.clock.meets(columns))
 
     def count_actions(self, records: Records) -> NDArray[np.intp]:
         """How many things there are to do; all that waiting changes is one.   records (n, c, F) -> (n, c)"""
         changed = differs(_columns_of(records), self._own)
         count = changed[self.policy.by_hand].sum(axis=0)
         return np.asarray(count + changed[self.policy.clock.places].any(axis=0), dtype=np.intp)
-
-    def options(self, row: int) -> tuple[list[tuple[int, Floats]], list[int]]:
-        """All that a row's applicant can choose from: the values of each feature that somebody moves, with the own
-        value, and the waits that differ. `complete` makes a record of a choice; a rule may still forbid it.
-        """
-        schema, found = self.policy.schema, list[tuple[int, Floats]]()
-        for j in np.flatnonzero(self.feasible.movable[row] & self.policy.by_hand):
-            own = self.origin[row, j]
-            if schema.features[j].is_categorical:
-                values = np.flatnonzero(self.feasible.levels[row, j]).astype(np.float64)
-            else:
-                step, offset = self.policy.steps_of[:, j]
-                ends = (self.feasible.lower[row, j], self.feasible.upper[row, j])
-                first, last = ((end - offset) / step for end in ends)
-                counts = np.arange(np.ceil(first - NOISE), np.floor(last + NOISE) + 1)
-                tried = np.repeat(self.origin[row][None, None], len(counts), axis=1)
-                tried[0, :, j] = Grid.of(schema.features[j].step).snap(counts * step + offset)
-                values = self.rows(np.array([row])).complete(tried)[0, :, j]
-            found.append((int(j), np.unique(np.append(values, own) if self.own_fits[row, j] else values)))
-        passing = self.passing[row, :, : self.horizon[row] + 1]
-        moves = np.flatnonzero((differs(passing[:, 1:], passing[:, :-1])).any(axis=0)) + 1
-        return found, [0, *moves.tolist()]
 
     def actions_of(self, row: int, record: Records) -> list[Action]:
         """What the applicant of a row has to do for a consistent record (F,): each change, then the wait."""
@@ -225,7 +201,7 @@ class Actions:
         codes, numbers = self.policy.codes, self.policy.numbers
         holes = list[int]()
         for j, low, high in zip(numbers.places, self.low.T, self.high.T, strict=True):
-            own = codes.numbers[codes.places == j].T
+            own = codes.numbers[codes.places == j].reshape(-1, 1)
             if ((own >= low) & (own <= high)).any():
                 holes.append(int(j))
         return codes.only(holes)
@@ -263,16 +239,12 @@ class Actions:
             coded, mine = values[holes.places], self._own[holes.places]
             values[holes.places] = np.where(holes.found(coded), mine, coded)
 
-    def _running(self, columns: Columns) -> Flags:
-        """(T, n, c): which numbers time moves for each candidate"""
-        return self.runs.T[:, :, None] & self.policy.clock.meets(columns)
-
     def _wait(self, columns: Columns, months: NDArray[np.intp] | None) -> None:
         """Lets time pass for what it moves; in place."""
         places = self.policy.clock.places
         if not len(places) or not self.horizon.any():
             return
-        running = self._running(columns)
+        running = self.policy.clock.meets(columns)
         passed = self._months(columns, running) if months is None else np.minimum(months, self.horizon[:, None])
         later = np.take_along_axis(self.passing, passed[:, None, :], axis=2)
         columns.raw[places] = np.where(running, np.moveaxis(later, 1, 0), columns.origin[places])
@@ -326,10 +298,9 @@ class Actions:
         off: Flags = self.beyond(columns, np.arange(len(schema.features))) | self.new_codes(columns)
         for flags in lost:
             off |= flags
-        off |= (changed & np.isnan(columns.raw)).any(axis=0)
         off |= (~changed & ~self.own_fits.T[:, :, None]).any(axis=0)
         steps = Grid.of(np.array([feature.step for feature in schema.features])[:, None, None])
-        off |= (changed & (steps.snap(columns.raw) != columns.raw)).any(axis=0)
+        off |= (changed & (steps.snap(columns.raw) != columns.raw)).any(axis=0)  # also where it has become missing
         return off
 
     def new_codes(self, columns: Columns) -> Flags:

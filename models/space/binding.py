@@ -48,7 +48,7 @@ class _Binding:
         with np.errstate(invalid="ignore"):
             low, high, coded = self._numbers()
         self._categories()
-        passing, runs, horizon = self._clock()
+        passing, horizon = self._clock()
         base, compiled = self.base, self.compiled
         dead = self.frozen & ~self.own_fits
         dead[:, compiled.derived] = False
@@ -67,7 +67,6 @@ class _Binding:
                 coded=coded,
                 horizon=horizon,
                 passing=passing,
-                runs=runs,
                 excess=compiled.inequalities.limits(self.own.origin, compiled.codes),
                 known=np.array([formula.known(self.own.origin, compiled.codes) for formula in compiled.formulas])
                 .reshape(-1, len(base))
@@ -136,11 +135,11 @@ class _Binding:
             others[np.arange(len(own)), level] = False
             self.frozen[:, j] |= gone | (self.own_fits[:, j] & ~others.any(axis=1)) | ~self.levels[:, j].any(axis=1)
 
-    def _clock(self) -> tuple[Floats, Flags, NDArray[np.intp]]:
-        """What time makes of numbers (n, T, H + 1), which of them it moves (n, T), and the longest wait (n,)"""
+    def _clock(self) -> tuple[Floats, NDArray[np.intp]]:
+        """What time makes of numbers (n, T, H + 1), and the longest wait (n,)"""
         clock, base = self.compiled.clock, self.base
         own = base.origin[:, clock.places]
-        runs = ~np.isnan(self.own.scale[clock.places, :, 0].T) & clock.meets(self.own)[:, :, 0].T & (self.months > 0)
+        runs = ~np.isnan(self.own.scale[clock.places, :, 0].T) & clock.meets(self.own)[:, :, 0].T
         passing = np.repeat(own[:, :, None], self.months + 1, axis=2)
         possible = np.ones((len(base), self.months + 1), dtype=np.bool_)
         for t, j in enumerate(clock.places):
@@ -159,7 +158,7 @@ class _Binding:
             self.lower[:, j] = np.fmax(base.lower[:, j], np.fmin(own[:, t], end))
             self.upper[:, j] = np.fmin(base.upper[:, j], np.fmax(own[:, t], end))
             self.frozen[:, j] |= self.lower[:, j] > self.upper[:, j]
-        return passing, runs, horizon
+        return passing, horizon
 
     def _errors(self, dead: Flags) -> list[ConstraintError | None]:
         errors: list[ConstraintError | None] = [None] * len(dead)

@@ -49,7 +49,12 @@ POLICY: dict[str, Any] = {
         "term": {"lever": "lender", "grid": {"step": 6}, "lower": 24},
         "loan": {"lever": ["lender", "applicant"], "move": "down", "smallest_change": 1000, "largest_share": 0.5},
         "income": {"move": "up", "largest_change": 5000},
-        "score": {"codes": {"-7": "no account", "-9": "no record"}, "lower": 0, "leave_codes": True},
+        "score": {
+            "codes": {"-7": "no account", "-9": "no record"},
+            "lower": 0,
+            "leave_codes": True,
+            "smallest_change": 9,
+        },
         "job": {"transitions": {"none": ["some"], "some": ["retired"]}},
         "school": {"order": ["low", "mid", "high"], "move": "up"},
     },
@@ -148,9 +153,27 @@ def test_numbers_stay_on_grids_and_within_what_is_sensible() -> None:
 def test_a_code_is_never_suggested_and_left_only_where_that_is_permitted() -> None:
     found = actions()
     assert completed(found, score=-9) == {} and completed(found, score=-3) == {"score": 0}
-    assert completed(found, score=50) == {"score": 50} and allowed(found, score=50)
+    assert completed(found, score=50) == {"score": 50} and allowed(found, score=50) and allowed(found, score=0)
     assert not allowed(found, score=-9) and not allowed(found, score=-3)
     assert completed(actions(score=20), score=-7) == {"score": 0} and not allowed(actions(score=20), score=-7)
+
+
+def test_time_brings_no_number_to_a_code() -> None:
+    compiled = compile_policy(SCHEMA, Policy.from_json(POLICY | {"features": {"late": {"codes": {"3": "unknown"}}}}))
+    base = compile_constraints(compiled.schema, Constraints(), check_record(SCHEMA, OWN))
+    found = bind(compiled, base, horizon_months=24)[0]
+    settled, ok = found.settle(np.repeat(found.origin[:, None], 3, axis=1), np.array([[11, 12, 16]]))
+    assert settled[0, :, 2].tolist() == [4, 3, 2] and ok.tolist() == [[True, False, True]]
+    assert found.allowed(settled).tolist() == [[True, False, True]]
+
+
+def test_a_range_asks_for_as_small_a_change_as_it_takes() -> None:
+    features = POLICY | {"features": {"income": {"smallest_change": 2000}}}
+    compiled = compile_policy(SCHEMA, Policy.from_json(features))
+    constraints = Constraints(ranges={"income": (40_500, None)})
+    found = bind(compiled, compile_constraints(compiled.schema, constraints, check_record(SCHEMA, OWN)))[0]
+    assert completed(found, income=40_600) == {"income": 40_600}
+    assert allowed(found, income=40_600) and not allowed(found) and not allowed(found, income=40_400)
 
 
 def test_categories_move_by_their_transitions_and_order() -> None:
